@@ -132,6 +132,13 @@ MUTANTS: Final = (
         (f"{_OF_PULL}::test_a_key_whose_old_values_no_change_holds_is_refused",),
     ),
     Mutant(
+        "a database that was set back and has written since is read on",
+        _PULL,
+        "            _expect_same_log(task, config, database, last, state)\n",
+        "",
+        (f"{_OF_PULL}::test_a_database_that_was_set_back_and_has_written_since_stops_the_source[True-False]",),
+    ),
+    Mutant(
         "a plan is read again by another publication",
         _PULL,
         "plan.publication or task.source.publication",

@@ -314,6 +314,45 @@ def replace_database(log: Wal, **change):
     return msgspec.structs.replace(log.database, **change)
 
 
+@pytest.mark.parametrize("idle", [False, True])
+@pytest.mark.parametrize("writes", [True, False])
+def test_a_database_that_was_set_back_and_has_written_since_stops_the_source(idle: bool, writes: bool) -> None:
+    """The image of a disk has the same identifier, timeline and slot: only what its log holds is other."""
+    log, store = Wal(), obstore.store.MemoryStore()
+    inserts(log, 0, 3)
+    pull(task_of(store), CONFIG, log)
+    image = replace(log, transactions=list(log.transactions))
+    inserts(log, 10, 3)
+    pull(task_of(store), CONFIG, log)
+    if idle:
+        log.noise(50)
+        assert pull(task_of(store), CONFIG, log, idle=True).plan == 3
+    if writes:
+        inserts(image, 20, 2)
+    image.noise(500)
+    with pytest.raises(SourceStopped, match=r"is not the one that was read.*generation: 1"):
+        pull(task_of(store), CONFIG, image)
+    assert image.confirmed < log.confirmed
+    raised = parse(CONFIG.text.replace("{tables", "{generation: 1, tables"))
+    assert pull(task_of(store), raised, image, idle=True).changes == 2 * writes
+
+
+def test_a_slot_that_is_behind_after_a_crash_is_not_taken_for_one_that_was_set_back() -> None:
+    log, store = Wal(), obstore.store.MemoryStore()
+    for number in range(4):
+        inserts(log, number, 2)
+        pull(task_of(store), CONFIG, log)
+        log.noise(50)
+        pull(task_of(store), CONFIG, log, idle=True)
+        if number == 2:
+            log.persisted = log.confirmed
+    log.crash()
+    inserts(log, 99, 1)
+    assert pull(task_of(store), CONFIG, log).changes == 1
+    log.confirmed = log.transactions[-1].end_lsn - 1  # behind the last commit, and before the plan's end
+    assert pull(task_of(store), CONFIG, log).plan == 0
+
+
 def test_a_slot_that_was_moved_past_an_unfinished_plan_stops_the_source() -> None:
     log, store = Wal(), obstore.store.MemoryStore()
     inserts(log, 0, 50, size=200)

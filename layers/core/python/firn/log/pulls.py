@@ -61,14 +61,24 @@ class Plan(msgspec.Struct, frozen=True):
         return layout.pull_path(self.stream, self.source, self.n)
 
 
+class LastCommit(msgspec.Struct, frozen=True):
+    """A transaction: where its commit stands in the log, when it was (ms since 1970), and its number."""
+
+    lsn: int
+    ts: int
+    xid: int
+
+
 class Done(msgspec.Struct, frozen=True, omit_defaults=True):
     """That a plan is staged: in so many batches, with so many changes. `late`: so long after it was made that the pull
-    itself has to seal them (firn.sources.late_plan)."""
+    itself has to seal them (firn.sources.late_plan). `last`: the last transaction that is staged, by this plan or one
+    before it; None if that is not known."""
 
     format: int
     parts: int
     changes: int
     late: bool = False
+    last: LastCommit | None = None
 
 
 class Newest(NamedTuple):
@@ -128,6 +138,12 @@ def done_of(store: Store, path: str) -> Done | None:
     """What is said of the plan at `path`, None if it is not staged yet. Raises StorageUnavailable, UnreadablePlan."""
     found: Done | None = _read(store, _done_path(path), _decode_done)
     return found
+
+
+def last_before(store: Store, plan: Plan) -> LastCommit | None:
+    """The last transaction that was staged before a plan; None if that is not known. Raises StorageUnavailable."""
+    before = done_of(store, layout.pull_path(plan.stream, plan.source, plan.n - 1)) if plan.n > 1 else None
+    return before.last if before is not None else None
 
 
 def batch_of(plan: Plan, part: int) -> str:

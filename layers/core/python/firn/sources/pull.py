@@ -33,6 +33,7 @@ from firn.log.store import Store
 from firn.sources import late_plan
 from firn.sources.column_watch import ColumnWatch
 from firn.sources.database_port import SlotState, SourceDatabase, SourceStopped
+from firn.sources.log_check import CHANGES, CommitWatch, was_set_back
 from firn.sources.postgres import pgoutput
 from firn.sources.postgres.pgoutput import Message, Relation
 from firn.sources.postgres.transaction_changes import ChangeReader
@@ -94,6 +95,7 @@ def pull(task: PullTask, config: Config, database: SourceDatabase, known: int = 
     if last is not None:
         begin = last.plan.upto_lsn
         if state.confirmed < begin <= state.flushed:  # it died before it could, or the database has forgotten
+            _expect_same_log(task, config, database, last, state)
             if last.done and last.done.late:
                 late_plan.seal(store, config, last.plan, task.now())
             database.advance(begin)
@@ -151,8 +153,6 @@ def _read_on(
 
 _CHANGES: Final = (pgoutput.Insert, pgoutput.Update, pgoutput.Delete, pgoutput.Truncate)
 
-_COUNTED: Final = (*_CHANGES, pgoutput.Skipped)  # by which parts are cut, whatever firn.yaml takes of them
-
 
 def _inside(message: Message, begin: int, upto: int, before: bool) -> bool:
     """Whether what follows `message` is of a transaction that was committed in [begin, upto)."""
@@ -169,6 +169,21 @@ def _decoded(
         return
     for lsn, data in rows:
         yield lsn, data, pgoutput.decode(data)
+
+
+def _expect_same_log(task: PullTask, config: Config, database: SourceDatabase, last: Newest, state: SlotState) -> None:
+    """Raises SourceStopped if the log up to the last plan's end is not the one that was read."""
+    plan, staged = last.plan, last.done.last if last.done else None
+    if staged is None:
+        return
+    with closing(database.peek(plan.upto_lsn, plan.publication or task.source.publication)) as raw:
+        messages = (message for _, _, message in _decoded(task, config, database, raw))
+        if was_set_back(staged, state.confirmed, plan.upto_lsn, messages):
+            raise SourceStopped(
+                f"the log up to {lsn_text(plan.upto_lsn)} is not the one that was read: transaction {staged.xid} at "
+                f"{lsn_text(staged.lsn)} was the last, and is not there, or others follow it. The database was set "
+                f"back to an earlier state: {_anew(stream_config(config, task.source.stream), last)}"
+            )
 
 
 def _expect_identities(database: SourceDatabase, stream: StreamConfig) -> None:
@@ -265,12 +280,15 @@ def _finished(
     there = pulls.staged_parts(task.store, plan) if again else set()
     parts = _Parts(task, config, database, plan, there)
     inside = False
+    watch = CommitWatch(begin, upto)
     for lsn, data, message in rows:
         inside = _inside(message, begin, upto, inside)
+        watch.see(message)
         parts.read(lsn, data, message, inside)
     parts.end()
     late = parts.count > 0 and late_plan.is_late(plan, task.now())
-    pulls.finish(task.store, plan, Done(FORMAT, parts.count, parts.changes, late))
+    staged = watch.last or pulls.last_before(task.store, plan)
+    pulls.finish(task.store, plan, Done(FORMAT, parts.count, parts.changes, late, staged))
     if late:
         late_plan.seal(task.store, config, plan, task.now())
     database.advance(upto)
@@ -292,7 +310,7 @@ class _Parts:
 
     def read(self, lsn: int, data: bytes, message: Message, inside: bool) -> None:
         """The next message. `inside`: whether it is the plan's."""
-        is_change = isinstance(message, _COUNTED)
+        is_change = isinstance(message, CHANGES)  # those that are not taken, too
         wanted = inside and self._batch not in self._there
         if is_change and not inside:
             return  # of a plan before: only what tables look like matters of it
