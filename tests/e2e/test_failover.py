@@ -93,7 +93,8 @@ class Ground:
 
     def stopped(self) -> str:
         """Why the source is not read on."""
-        [source] = json.loads(self.command("status", "--json"))["sources"]
+        [stream] = json.loads(self.command("status", "--json"))
+        [source] = stream["sources"]
         return str(source.get("stopped", ""))
 
     def caught_up(self, server: Postgres) -> None:
