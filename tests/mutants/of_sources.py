@@ -141,8 +141,8 @@ MUTANTS: Final = (
     Mutant(
         "a plan is read again by another publication",
         _PULL,
-        "plan.publication or task.source.publication",
-        "task.source.publication",
+        "peek(upto, plan.publication or task.source.publication)",
+        "peek(upto, task.source.publication)",
         (f"{_OF_PULL}::test_a_plan_is_read_again_by_the_publication_that_it_was_made_of",),
     ),
     Mutant(
@@ -162,8 +162,8 @@ MUTANTS: Final = (
     Mutant(
         "equal rows of one COPY have one number",
         _CHANGES,
-        "self._number += 1",
-        "self._number = 1",
+        "self._number += 1\n        if not wanted:",
+        "self._number = 1\n        if not wanted:",
         (f"{_OF_MESSAGES}::test_what_was_recorded_holds_each_kind_of_change",),
     ),
     Mutant(
