@@ -47,7 +47,8 @@ class Replica(Postgres):
             env=self._primary._environment(), check=True, capture_output=True, user=self._user, cwd=self.folder,
         )  # fmt: skip
         self._server = Server(
-            "replica", [self._binaries / "postgres", "-D", data, "-p", str(self.port), "-k", self.folder],
+            "replica", [self._binaries / "postgres", "-D", data, "-p", str(self.port), "-k", self.folder,
+                        "-c", "wal_level=logical", "-c", "listen_addresses=127.0.0.1"],
             self.folder, user=self._user,
         )  # fmt: skip
         self.again()

@@ -127,7 +127,7 @@ MUTANTS: Final = (
     Mutant(
         "a key whose old values no change holds is followed by its new ones",
         f"{_SOURCES}/table_lookup.py",
-        "    if {*rule.key} <= said:\n",
+        "    if _holds(rule, said):\n",
         "    if True:\n",
         (f"{_OF_PULL}::test_a_key_whose_old_values_no_change_holds_is_refused",),
     ),

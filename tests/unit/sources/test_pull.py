@@ -567,7 +567,7 @@ def test_a_key_whose_old_values_no_change_holds_is_refused() -> None:
     assert b"no_key" in bytes(store.get(letters).bytes())
 
 
-@pytest.mark.parametrize("rule", ["key: [id]", "mode: append"])
+@pytest.mark.parametrize("rule", ["key: [id]", "key: [ID]", "mode: append"])
 def test_a_key_that_changes_hold_is_none_to_refuse(rule: str) -> None:
     log, store = Wal(), obstore.store.MemoryStore()
     inserts(log, 1, 2)

@@ -1,9 +1,9 @@
 """What a pull asks of a table whose changes come: its types, the key that tells its rows apart, whether its name is its
 own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
-from firn.config.model import StreamConfig
+from firn.config.model import StreamConfig, TableRule
 from firn.errors import EventError
 from firn.sources.column_watch import ColumnWatch
 from firn.sources.database_port import SourceDatabase, SourceStopped
@@ -60,14 +60,14 @@ def _unfollowed_key(database: SourceDatabase, stream: StreamConfig, relation: Re
     if rule is None or not rule.keyed or not rule.key or relation.identity == "f":
         return None
     said = {relation.columns[place].name for place in relation.key}
-    if {*rule.key} <= said:
+    if _holds(rule, said):
         return None
     told = (
         f"the rule of {name} has the key [{', '.join(rule.key)[:200]}], and its changes hold the old values of "
         f"{', '.join(sorted(said))[:200] or 'no column'} alone (its replica identity)"
     )
     now = database.table(relation.schema, relation.table)
-    if now is not None and now.identity != "f" and not {*rule.key} <= {one.name for one in now.columns if one.key}:
+    if now is not None and now.identity != "f" and not _holds(rule, {one.name for one in now.columns if one.key}):
         raise SourceStopped(
             f"{told}: run ALTER TABLE … REPLICA IDENTITY FULL, or write the columns of its identity as key, or mode: "
             "append, into the rule in firn.yaml"
@@ -75,6 +75,11 @@ def _unfollowed_key(database: SourceDatabase, stream: StreamConfig, relation: Re
     return Refusal(
         "no_key", f"{told}; it has another identity by now: read the table again with `firn backfill --replace`", "ud"
     )
+
+
+def _holds(rule: TableRule, identity: Collection[str]) -> bool:
+    """Whether these columns of the source hold all of the rule's key."""
+    return {name.casefold() for name in rule.key or ()} <= {name.casefold() for name in identity}
 
 
 def _namesake(database: SourceDatabase, relation: Relation, publication: str) -> Refusal | None:
