@@ -33,7 +33,7 @@ from firn.log.store import Store
 from firn.sources import late_plan
 from firn.sources.column_watch import ColumnWatch
 from firn.sources.database_port import SlotState, SourceDatabase, SourceStopped
-from firn.sources.log_check import CHANGES, CommitWatch, was_set_back
+from firn.sources.log_identity import CHANGES, CommitWatch, was_set_back
 from firn.sources.postgres import pgoutput
 from firn.sources.postgres.pgoutput import Message, Relation
 from firn.sources.postgres.transaction_changes import ChangeReader
