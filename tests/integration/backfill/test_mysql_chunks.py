@@ -4,6 +4,7 @@ import json
 import random
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -24,6 +25,9 @@ from firn.changes.decode.types import parse
 from firn.changes.merge.fold import fold
 from firn.errors import ConfigError, TerminalError
 from firn_spark.backfill import mysql_reader
+from firn_spark.backfill.chunk_reader import Work
+from firn_spark.backfill.chunk_task import ChunkTask
+from tests.faults.calls import Counting, Died, Fault, WatchedStore
 from tests.integration.backfill.binlog_writers import Writer, change, streamed
 from tests.integration.backfill.in_process import Backfill
 from tests.mariadb import mariadb
@@ -165,6 +169,11 @@ def test_what_the_connector_does_not_send_is_refused(server: MariaDb, address: s
         ("a varchar(20) COLLATE utf8mb4_unicode_ci, b int NOT NULL, c int, UNIQUE (c), UNIQUE (b)", "'x', seq, NULL"),
         ("a decimal(20,4), PRIMARY KEY (a)", "seq / 16"),
         ("a int, v int", "seq, 1"),
+        ("a enum('z','a','m'), b int, PRIMARY KEY (a, b)", "elt(seq % 3 + 1, 'z', 'a', 'm'), seq"),
+        ("a set('z','a','m'), b int, PRIMARY KEY (a, b)", "elt(seq % 3 + 1, 'z', 'a,m', ''), seq"),
+        ("a varchar(20) CHARACTER SET latin1, PRIMARY KEY (a)", "concat(elt(seq % 3 + 1, 'é', 'Ö', 'z'), seq)"),
+        ("a year, b bit(20), PRIMARY KEY (a, b)", "1990 + seq % 9, seq"),
+        ("`a``%s {}\"'é` int, `%` text, PRIMARY KEY (`a``%s {}\"'é`)", "seq, '%d {} %%'"),
     ],
 )
 def test_every_row_is_staged_once_whatever_its_key_is(
@@ -180,6 +189,24 @@ def test_every_row_is_staged_once_whatever_its_key_is(
     assert (seen.rows, seen.checked) == ({"shop.T t": 1000}, len(plan.chunks))
     assert {(row["op"], row["connector"], row["table"]) for row in one.rows()} == {("r", "mysql", "shop.T t")}
     assert one.task(plan).run(range(len(plan.chunks))) == 0  # all of them are there
+
+
+@pytest.mark.parametrize("seed", seeds(1, 30))
+def test_wherever_a_task_dies_every_row_is_staged_once(
+    server: MariaDb, address: str, tmp_path: Path, seed: int
+) -> None:
+    chance = random.Random(seed)
+    server.run("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t SELECT seq FROM seq_1_to_500")
+    one = Backfill(tmp_path, address, chunk_rows=100, where="id % 10 <> 3 AND '%' LIKE '%%'")
+    plan = one.planned()
+    work = Work(one.request, plan, one.config.streams["shop"], one.config.sha, 0)
+    for _ in range(8):
+        how: Fault = chance.choice(("dies before", "dies after"))
+        store = WatchedStore(one.store, Counting(chance.randint(1, 25), how))  # type: ignore[arg-type]
+        with suppress(Died):
+            ChunkTask(store, work).run(chance.sample(range(len(plan.chunks)), 3))
+    one.run_planned()
+    assert sorted(json.loads(image)["id"] for image in one.images()) == [n for n in range(1, 501) if n % 10 != 3]
 
 
 def test_rows_are_chosen_and_name_their_keys(server: MariaDb, address: str, tmp_path: Path) -> None:
