@@ -6,7 +6,7 @@ export AWS_EC2_METADATA_DISABLED := true
 export SAM_CLI_TELEMETRY := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-sam setup-checkov setup-localstack setup-tests setup-engines setup-trino setup-bench setup-kafka demo example-postgres example-mysql example-kafka example-backfill up deploy-local undeploy-local test test-unit test-property test-model test-stack test-spark test-e2e mutants soak check check-code check-functions sam templates cfn-lint checkov package upload bench lock clean console-assets console-lighthouse
+.PHONY: help setup setup-sam setup-checkov setup-localstack setup-tests setup-engines setup-trino setup-bench setup-kafka demo example-postgres example-mysql example-kafka example-backfill up docs setup-docs deploy-local undeploy-local test test-unit test-property test-model test-stack test-spark test-e2e mutants soak check check-code check-functions sam templates cfn-lint checkov package upload bench lock clean console-assets console-lighthouse
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -48,6 +48,12 @@ example-kafka: setup-kafka  ## PostgreSQL -> Debezium Server -> Kafka -> Firn, w
 
 up: setup  ## the embedded stack in the foreground (the same as .venv/bin/firn up)
 	@$(BIN)/firn up
+
+setup-docs:
+	@$(PYTHON) infra/setup/setup.py --docs
+
+docs: setup-docs  ## the documentation site into build/site/html, its links checked
+	@$(BIN)/python -m infra.site
 
 test: setup-tests  ## all tests
 	@$(BIN)/python -m pytest -n 4 --dist loadscope tests/unit tests/property tests/model tests/faults tests/attacks tests/mutants \
@@ -149,7 +155,7 @@ COMPILE = $(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-
 lock: setup  ## pin again: what pyproject.toml asks for, the layers, the tools of infra/setup (UPGRADE=1)
 	@$(COMPILE) $(if $(UPGRADE),--upgrade,) --all-extras --output-file requirements.lock pyproject.toml
 	@$(BIN)/python -m infra.package lock
-	@for name in sam checkov bench duckdb engines browser; do \
+	@for name in sam checkov bench duckdb engines browser docs; do \
 	  $(COMPILE) $(if $(UPGRADE),--upgrade,) --output-file infra/setup/$$name.lock infra/setup/$$name.in || exit 1; done
 
 clean:  ## remove what was built, keep the environment

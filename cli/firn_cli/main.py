@@ -14,6 +14,7 @@ from firn_cli.commands import (
     backfill,
     batch,
     care,
+    config,
     cut,
     dead,
     deploy,
@@ -82,6 +83,7 @@ for _name, _command in _COMMANDS.items():
     app.command(_name)(_command)
 app.add_typer(dead.app)
 app.add_typer(cut.app, name="cut")
+app.add_typer(config.app)
 app.add_typer(pipelines.app)
 app.add_typer(sources.app)
 app.add_typer(refs.app, name="refs")

@@ -11,7 +11,8 @@ and does nothing when all is in place. Run it by `make setup`.
     setup.py --localstack  also LocalStack (on Python 3.13), in one of its own
     setup.py --engines     also other readers of Iceberg: DuckDB with its extension, and Polars and Daft, apart
     setup.py --trino       also Trino, another such reader, in .cache/trino (by Maven; it runs on Java 24 or newer)
-    setup.py --tests       what the tests use: DuckDB with its extension; Playwright; SAM and LocalStack on 3.13
+    setup.py --docs        also what builds the documentation and checks the HTTP API by it, in one of its own
+    setup.py --tests       what the tests use: --docs, DuckDB with its extension, Playwright; SAM and LocalStack on 3.13
     setup.py --bench       also what the benchmarks compare with (Polars, delta-rs, dlt, …), in one of its own
     setup.py --kafka       also the Kafka client of examples/kafka, in one of its own
 """
@@ -43,6 +44,7 @@ DUCKDB_VENV = ROOT / ".venv-duckdb"
 BROWSER_VENV = ROOT / ".venv-browser"
 ENGINES_VENV = ROOT / ".venv-engines"
 KAFKA_VENV = ROOT / ".venv-kafka"
+DOCS_VENV = ROOT / ".venv-docs"
 JARS = ROOT / ".cache" / "jars"
 ARCHIVE = ROOT / ".cache" / "spark.jsa"
 TRINO = ROOT / ".cache" / "trino"
@@ -288,6 +290,8 @@ def main() -> None:
         steps.append(lambda: environment(LOCALSTACK_VENV, ROOT / "infra/setup/localstack.lock", python=server))
     if "--checkov" in wanted:
         steps.append(lambda: environment(CHECKOV_VENV, ROOT / "infra/setup/checkov.lock"))
+    if wanted & {"--docs", "--tests"}:
+        steps.append(lambda: environment(DOCS_VENV, ROOT / "infra/setup/docs.lock"))
     if "--trino" in wanted:
         steps.append(trino)
     if "--bench" in wanted:

@@ -38,7 +38,7 @@ MOST_SQL: Final = 200_000
 """Characters of a query: both parsers take seconds for as many."""
 
 # Error -> HTTP status and a word for machines; the first that fits.
-_ANSWERS: Final[tuple[tuple[type[FirnError], int, str], ...]] = (
+ANSWERS: Final[tuple[tuple[type[FirnError], int, str], ...]] = (
     (QueryTooLarge, 413, "too_large"),
     (NotEncodable, 422, "not_encodable"),
     (QueryError, 400, "bad_query"),
@@ -230,7 +230,7 @@ def as_refusal(error: BaseException) -> Refusal:
         return Refusal(error.status, error.code, str(error), error.retry_after, kind)
     if isinstance(error, TransientError | UnknownOutcome):
         return Refusal(503, "storage_unavailable", "the storage did not answer; retry", 1, kind)
-    for type_, status, code in _ANSWERS:
+    for type_, status, code in ANSWERS:
         if isinstance(error, type_):
             return Refusal(status, code, said(str(error)), 1 if status == 503 else None, kind)
     if isinstance(error, RecursionError):

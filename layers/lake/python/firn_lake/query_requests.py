@@ -29,7 +29,7 @@ def _tables(_event: Mapping[str, Any], _: str) -> dict[str, Any]:
     return {"about": "tables"}
 
 
-_ROUTES: Routes = {
+ROUTES: Routes = {
     "query": {"POST": _query},
     "tables": {"GET": _tables},
     "tables/*/changes": {"GET": _changes},
@@ -40,7 +40,7 @@ _ROUTES: Routes = {
 
 def asked(event: Mapping[str, Any]) -> dict[str, Any]:
     """What a request asks: the fields of a Question that come from it. Raises RequestError 400, 404, 405."""
-    fields: dict[str, Any] = call(_ROUTES, event, "questions go to POST /v1/query")
+    fields: dict[str, Any] = call(ROUTES, event, "questions go to POST /v1/query")
     return fields
 
 
