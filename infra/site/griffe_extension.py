@@ -7,7 +7,7 @@ import griffe
 from infra.site.docstring_text import as_markdown
 
 
-class DocstringLists(griffe.Extension):
+class DocstringLists(griffe.Extension):  # type: ignore[misc]
     """Changes the docstring of each object before it is shown."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
