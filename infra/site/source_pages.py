@@ -16,11 +16,11 @@ from infra.site.diagram import BadDiagram, svg
 ROOT: Final = Path(__file__).resolve().parents[2]
 DOCS: Final = ROOT / "docs"
 _OUTSIDE: Final = "repository"
-_CODE: Final = re.compile(r"(^```.*?^```[^\n]*$|`[^`\n]*`)", re.DOTALL | re.MULTILINE)
+_CODE: Final = re.compile(r"(^ *```.*?^ *```[^\n]*$|`[^`\n]*`)", re.DOTALL | re.MULTILINE)
 _LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
 _ELSEWHERE: Final = re.compile(r"[a-z][a-z0-9+.-]*:|#", re.IGNORECASE)
 _DIAGRAM: Final = re.compile(r"^```diagram ([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-_FENCE: Final = re.compile(r"^```(\w+)[ \t]+[^\n]*$", re.MULTILINE)
+_FENCE: Final = re.compile(r"^( *```\w+)[ \t]+[^\n]*$", re.MULTILINE)
 _LEXERS: Final = {".yaml": "yaml", ".yml": "yaml", ".py": "python", ".toml": "toml", ".json": "json", ".sh": "sh"}
 
 
@@ -58,7 +58,7 @@ def assemble(into: Path, generated: Mapping[str, str | bytes]) -> None:
 def _page(page: Path, wanted: set[Path]) -> str:
     text = _DIAGRAM.sub(lambda found: _drawn(page, found[1], found[2]), page.read_text())
     # What runs a block in the tests ("sh run") means nothing to readers.
-    text = _FENCE.sub(lambda found: f"```{found[1]}", text)
+    text = _FENCE.sub(lambda found: found[1], text)
     return _outside_code(text, lambda part: _LINK.sub(lambda found: f"]{_link(page, found[1], wanted)}", part))
 
 
