@@ -20,6 +20,7 @@ from firn.config.file_writing_reader import Codec
 from firn.config.maintenance import FEWEST_SNAPSHOTS, MOST_SNAPSHOTS, StorageClass
 from firn.config.model import AuthBy, SnapshotReads, Update, Way, Write
 from firn.config.modes import MODES
+from firn.config.pull_source import Plugin
 from firn_cli.json_shapes import (
     TEXT,
     Schema,
@@ -100,6 +101,7 @@ def _source() -> Schema:
             "slot": text("The replication slot.", "firn_NAME"),
             "publication": text("The publication.", "firn"),
             "stream": text("The stream that it feeds, of the same name if left out."),
+            "plugin": words("The slot's output plugin.", get_args(Plugin), "pgoutput"),
             "secret": text("Where the password is: secretsmanager:NAME, ssm:/NAME or file:/PATH."),
             "iam": flag("Log in with an IAM token instead of a password.", "false"),
             "linger": quantity("How long a run goes on reading after the last change.", _DURATION, "50s", zero=True),
