@@ -133,7 +133,7 @@ console-assets:  ## bundle the console's third-party parts again (needs Node.js 
 
 console-lighthouse: setup-tests  ## the console's pages by Lighthouse, medians of 5 (needs Node.js, npm and Chromium)
 	@cd infra/console/lighthouse && npm ci --no-fund --no-audit --ignore-scripts --silent
-	@$(BIN)/python -m infra.console.lighthouse
+	@$(BIN)/python -m tests.integration.console.quickness $(ARGS)
 
 setup-engines:
 	@$(PYTHON) infra/setup/setup.py --engines

@@ -3,6 +3,7 @@
 import shutil
 import site
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,9 @@ ROOT = Path(__file__).parents[3]
 SHOTS = ROOT / "build/console"  # where screenshots go
 
 
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    """Chromium, once for all tests."""
+@contextmanager
+def started_browser() -> Iterator[Any]:
+    """Chromium; skips a test, with the reason, where it or Playwright is not there."""
     for packages in (ROOT / ".venv-browser/lib").glob("python3*/site-packages"):
         site.addsitedir(str(packages))
     playwright = pytest.importorskip("playwright.sync_api", reason="needs Playwright: make setup-tests")
@@ -29,6 +30,13 @@ def browser() -> Iterator[Any]:
         started = running.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         yield started
         started.close()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Chromium, once for all tests."""
+    with started_browser() as started:
+        yield started
 
 
 @pytest.fixture(scope="module")
