@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from firn.audit.batch_status import BatchStatus, DeadStatus, TableStatus
 from firn_console.contract.action_pages import Action, ActionDone, ActionField, ActionList, ActionPlan, Session
 from firn_console.contract.job_pages import RunAnswer, RunPage, RunRow
 from firn_console.contract.letter_pages import HoldPage, HoldRow, LetterAnswer, LetterCount, LetterPage, LetterRow
@@ -62,7 +63,21 @@ stream_page = StreamPage(
 )
 epochs = EpochPage((EpochRow(12, "sealed", AT, None, None, 4, 4_000, 300_000, {"public.orders": 3_000}),), None)
 batches = BatchPage((BatchRow(BATCH, AT, 1_000, 90_000, 12, "committed"),), None)
-batch = {"batch": BATCH, "state": "committed", "accepted": 1_000, "tables": {"public.orders": {"snapshot": SNAPSHOT}}}
+batch = BatchStatus(
+    BATCH,
+    "bank",
+    "committed",
+    AT,
+    1_000,
+    1,
+    {"heartbeat": 2},
+    1,
+    {"public.orders": 1_000},
+    12,
+    9,
+    targets=[TableStatus("public.orders", 1_000, "shop.orders", "committed", int(SNAPSHOT), 9)],
+    dead=[DeadStatus("bank.a1", None, "bad_json", 1, "it ends in a text", "send it again", 0, [])],
+)
 receipt = ReceiptAnswer(BATCH, AT, "ab" * 32)
 hold = HoldRow(
     "shop",

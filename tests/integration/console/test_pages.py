@@ -14,7 +14,11 @@ PAGES = {
         ["Needs you", "shop.orders is quarantined", "17,333", "slow could not be read in time"],
     ),
     "stream": ("streams/bank", "bank", ["55,462", "20 batches in 60 min", "no key is configured", "shop.customers"]),
-    "batches": ("streams/bank?view=batches&batch=" + BATCH, "bank", ["What became of it", "accepted", "1,000"]),
+    "batches": (
+        "streams/bank?view=batches&batch=" + BATCH,
+        "bank",
+        ["What became of it", "heartbeat 2", SNAPSHOT, "it ends in a text"],
+    ),
     "epochs": ("streams/bank?view=epochs", "bank", ["public.orders 3,000", "sealed"]),
     "receipts": ("streams/bank?view=receipts", "bank", ["Which batch does a key stand for?"]),
     "pipelines": ("streams/bank?view=pipelines", "bank", ["SELECT order_id FROM input", "shop.paid"]),

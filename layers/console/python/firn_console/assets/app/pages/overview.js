@@ -3,7 +3,7 @@ import { html, useState } from "../../vendor/preact.js";
 import { Actions } from "../parts/actions.js";
 import { Age, Command, Empty, Facts, Live, Rows, State, Title, Waits } from "../parts/blocks.js";
 import { Sparkline } from "../parts/sparkline.js";
-import { count, counted, duration, size } from "../shell/format.js";
+import { NONE, count, counted, duration, size } from "../shell/format.js";
 import { useLive } from "../shell/live.js";
 import { link, linkTo } from "../shell/routes.js";
 
@@ -32,9 +32,10 @@ function Shown({ overview, seconds }) {
       <h2 id="tables">Tables</h2>
       ${tables.tables
         ? html`<${Facts} label="All tables" of=${[
-              ["tables", count(tables.tables)], ["rows", count(tables.rows)], ["size", size(tables.bytes)],
+              ["tables", count(tables.tables)], ["rows", tables.bytes ? count(tables.rows) : NONE], ["size", tables.bytes ? size(tables.bytes) : NONE],
               ["quarantined", count(tables.held)], ["maintenance due", count(tables.due)],
             ]} />
+            ${tables.bytes ? null : html`<p class="faint">Rows and size are counted once a job has looked: with the sixteenth commit.</p>`}
             <p><a href=${link("tables")}>All tables</a></p>`
         : html`<${Empty} command="firn flush">No table yet: post rows to a stream, then commit them.<//>`}
     </section>`;

@@ -1,7 +1,7 @@
 // A stream: the way of its changes, its tables, epochs and batches, what a key stands for, pipelines, sources.
 import { html, useState } from "../../vendor/preact.js";
 import { Actions } from "../parts/actions.js";
-import { Age, Command, Empty, Facts, Failure, Live, Loading, Rows, State, Title, Views, Waits } from "../parts/blocks.js";
+import { Age, Empty, Facts, Failure, Live, Loading, Rows, State, Title, Views, Waits } from "../parts/blocks.js";
 import { Chart } from "../parts/chart.js";
 import { Flow } from "../parts/flow.js";
 import { Newer, usePages } from "../parts/paging.js";
@@ -10,6 +10,7 @@ import { get, path, withQuery } from "../shell/api.js";
 import { count, duration, shellWord, size } from "../shell/format.js";
 import { useLive } from "../shell/live.js";
 import { link } from "../shell/routes.js";
+import { Batch } from "../streams/batch.js";
 
 const VIEWS = [["", "Way"], ["batches", "Batches"], ["epochs", "Epochs"], ["receipts", "Receipts"], ["pipelines", "Pipelines"], ["sources", "Sources"]];
 
@@ -91,23 +92,6 @@ function Batches({ stream, chosen }) {
     ${pages.rows.length
       ? html`<${Sheet} label=${`Batches of ${stream}`} columns=${columns} length=${pages.rows.length} row=${(n) => pages.rows[n]} chosen=${at} onChoose=${(n) => show(pages.rows[n].id)} onSeen=${pages.seen} />`
       : !pages.loading && !pages.error && html`<${Empty} command=${`firn send ${shellWord(stream)} FILE.ndjson`}>No batch is in the log. Send some events:<//>`}`;
-}
-
-function Batch({ stream, id }) {
-  const batch = useLive(path`console/streams/${stream}/batches/${id}`, { every: 3_000 });
-  return html`<section class="panel" aria-labelledby="batch">
-    <h2 id="batch">Batch ${id}</h2>
-    <${Live} of=${batch}>${(value) => html`<${Tree} of=${value} />`}<//>
-    <${Command} text=${`firn batch ${shellWord(id)}`} />
-  </section>`;
-}
-
-/** An answer as its names and values: what is nested as JSON. */
-function Tree({ of }) {
-  const simple = Object.entries(of).filter(([, value]) => typeof value !== "object" && value !== null);
-  const nested = Object.entries(of).filter(([, value]) => typeof value === "object" && value !== null && Object.keys(value).length);
-  return html`<${Facts} label="The batch" of=${simple.map(([name, value]) => [name.replaceAll("_", " "), typeof value === "number" ? count(value) : String(value)])} />
-    ${nested.map(([name, value]) => html`<h3 key=${name}>${name.replaceAll("_", " ")}</h3><pre tabindex="0">${JSON.stringify(value, null, 2)}</pre>`)}`;
 }
 
 function Epochs({ stream }) {

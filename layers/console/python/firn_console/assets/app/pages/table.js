@@ -54,7 +54,7 @@ function Tables({ fields }) {
     ${pages.error ? html`<${Failure} error=${pages.error} again=${pages.refresh} />` : null}
     ${pages.loading ? html`<${Loading} what="Looking for tables" />` : null}
     ${pages.first && !total ? html`<${NoTable} filtered=${wanted || fields.state || fields.stream} />` : null}
-    ${total ? html`<${Sheet} label="Tables" columns=${columns} length=${Math.max(pages.rows.length, total)} row=${(n) => pages.rows[n]} onSeen=${pages.seen} height="calc(100vh - 12rem)" />` : null}`;
+    ${total ? html`<${Sheet} label="Tables" columns=${columns} length=${Math.max(pages.rows.length, total)} row=${(n) => pages.rows[n]} onSeen=${pages.seen} height=${`min(calc(100vh - 12rem), ${(Math.max(pages.rows.length, total) + 1) * 30 + 20}px)`} />` : null}`;
 }
 
 function NoTable({ filtered }) {

@@ -76,13 +76,13 @@ export function Command({ text }) {
 
 const TONES = {
   held: "bad", failing: "bad", failed: "bad", critical: "bad", unfed: "warn", due: "warn", warning: "warn", behind: "warn",
-  cancelled: "warn", busy: "busy", running: "busy", committing: "busy", waiting: "busy", ok: "good", idle: "good",
+  cancelled: "warn", quarantined: "bad", refused: "bad", dead_lettered: "bad", skipped: "warn", pending: "busy", busy: "busy", running: "busy", committing: "busy", waiting: "busy", ok: "good", idle: "good",
   committed: "good", succeeded: "good",
 };
 
 /** A word for a state, and its colour. */
 export function State({ of }) {
-  return html`<span class=${`badge ${TONES[of] ?? "plain"}`}>${of}</span>`;
+  return html`<span class=${`badge ${TONES[of] ?? "plain"}`}>${String(of).replaceAll("_", " ")}</span>`;
 }
 
 /** How long ago, with the exact time as its title. */

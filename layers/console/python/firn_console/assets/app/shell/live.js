@@ -5,7 +5,8 @@ import { get } from "./api.js";
 const SLOWEST = 30_000; // ms between two attempts while the stack does not answer
 const REMEMBERED = 60; // answers, so that going back shows something at once
 
-const answers = new Map(); // path -> {value, etag, at}
+const answers = new Map(); // path -> {value, etag}
+const asking = new Map(); // path -> the answer that is on its way: parts of a page that show the same ask once
 const watchers = new Set();
 let reach = { state: "waiting", at: null, error: null };
 
@@ -27,6 +28,11 @@ function keep(where, answer) {
   if (answers.size > REMEMBERED) answers.delete(answers.keys().next().value);
 }
 
+function shared(where, etag) {
+  if (!asking.has(where)) asking.set(where, get(where, { etag }).finally(() => asking.delete(where)));
+  return asking.get(where);
+}
+
 /**
  * The answer to GET `where`, asked again every `every` ms (0: once). null as `where` asks nothing.
  * -> {value, error, loading, refresh}: `value` stays what it was while an error lasts.
@@ -46,13 +52,14 @@ export function useLive(where, { every = 3_000 } = {}) {
       clearTimeout(timer);
       const before = answers.get(where);
       try {
-        const answer = await get(where, { etag: before?.etag, signal: stopped.signal });
+        const answer = await shared(where, before?.etag);
+        if (stopped.signal.aborted) return;
         failures = 0;
         if (!answer.unchanged) {
           keep(where, answer);
           setState({ where, value: answer.value, error: null });
         } else {
-          setState((old) => (old.where === where && old.error === null && old.value ? old : { where, value: before.value, error: null }));
+          setState((old) => (old.where === where && old.error === null && old.value ? old : { where, value: answers.get(where)?.value, error: null }));
         }
         tell("live");
       } catch (error) {
