@@ -1,6 +1,5 @@
 // Job runs: what ran, what failed and why, and the end of a run's log.
 import { html } from "../../vendor/preact.js";
-import { Actions } from "../parts/actions.js";
 import { Age, Command, Empty, Facts, Failure, Live, Loading, State, Title } from "../parts/blocks.js";
 import { Newer, usePages } from "../parts/paging.js";
 import { Sheet } from "../parts/sheet.js";
@@ -62,7 +61,6 @@ function Run({ id }) {
             ["took", duration(run.seconds)], ["committed up to", run.newest_cut === null ? "–" : `epoch ${run.newest_cut}`],
           ]} />
           <${Stages} run=${run} />
-          <${Actions} scope="job" fields=${{ run: id, stream: run.stream }} onDone=${answer.refresh} />
         </section>
         <section class="panel" aria-labelledby="log">
           <h2 id="log">End of the log</h2>

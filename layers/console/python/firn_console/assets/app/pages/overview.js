@@ -12,7 +12,8 @@ const WINDOWS = [["900", "15 minutes"], ["3600", "1 hour"], ["21600", "6 hours"]
 export function Page({ fields }) {
   const seconds = WINDOWS.some(([one]) => one === fields.window) ? fields.window : null;
   const overview = useLive(seconds ? `console/overview?window=${seconds}` : "console/overview", { every: 5_000 });
-  return html`<${Title} aside=${html`<${Actions} scope="stack" onDone=${overview.refresh} />`}>Overview<//>
+  const paused = useLive("console/session", { every: 5_000 }).value?.paused_since;
+  return html`<${Title} aside=${html`<${Actions} scope="stack" only=${paused ? ["unpause"] : ["pause"]} onDone=${overview.refresh} />`}>Overview<//>
     <${Live} of=${overview} what="Looking at the streams">${(value) => html`<${Shown} overview=${value} seconds=${seconds ?? "3600"} />`}<//>`;
 }
 

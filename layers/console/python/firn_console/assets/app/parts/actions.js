@@ -20,7 +20,7 @@ export function Actions({ scope, fields = {}, only, onDone }) {
 /** The dialog of one action: fields, what it will do to just these, its command, and then what was done. */
 export function ActionDialog({ action, fields, onClose, onDone }) {
   const dialog = useRef(null);
-  const [given, setGiven] = useState(() => Object.fromEntries(action.fields.map((one) => [one.name, fields[one.name] ?? one.choices[0] ?? ""])));
+  const [given, setGiven] = useState(() => Object.fromEntries(action.fields.map((one) => [one.name, fields[one.name] ?? (one.required ? one.choices[0] : "") ?? ""])));
   const [plan, setPlan] = useState({});
   const [state, setState] = useState({ step: "ask" });
   useEffect(() => {

@@ -1,16 +1,11 @@
 // The frame of all pages: navigation, the page of the current address, what the connection does, the theme.
-import { Component, createContext, html, useContext, useEffect, useRef, useState } from "../../vendor/preact.js";
+import { Component, html, useEffect, useRef, useState } from "../../vendor/preact.js";
 import { Failure, Loading, Title } from "../parts/blocks.js";
 import { announce, announceIn } from "./announcer.js";
 import { clock, count } from "./format.js";
 import { useLive, watchReach } from "./live.js";
 import { link, useRoute } from "./routes.js";
 import { THEMES, applyTheme, chosenTheme } from "./theme.js";
-
-const SessionOf = createContext(null);
-
-/** Who asks and what for (GET /v1/console/session); null until it is known. */
-export const useSession = () => useContext(SessionOf);
 
 // first segment of the address -> [module, its export]; a module is loaded when its page is first shown
 const PAGES = {
@@ -38,8 +33,7 @@ export function Frame() {
   const said = useRef(null);
   useEffect(() => announceIn(said.current), []);
   useEffect(() => setOpen(false), [route.text]);
-  return html`<${SessionOf.Provider} value=${session.value ?? null}>
-    <a class="skip" href="#main" onClick=${skip}>Skip to the page</a>
+  return html`<a class="skip" href="#main" onClick=${skip}>Skip to the page</a>
     <header class="bar">
       <a class="brand" href="#/"><${Crystal} /><span>Firn</span></a>
       ${session.value && html`<span class="target" title="the stack that is shown">${session.value.target}</span>`}
@@ -56,8 +50,7 @@ export function Frame() {
         <${Guard} key=${route.parts.join("/")}><${Page} route=${route} /><//>
       </main>
     </div>
-    <div class="unseen" role="status" aria-live="polite" ref=${said}></div>
-  <//>`;
+    <div class="unseen" role="status" aria-live="polite" ref=${said}></div>`;
 }
 
 function skip(event) {
