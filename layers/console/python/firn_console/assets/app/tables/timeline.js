@@ -10,7 +10,7 @@ import { RowView } from "./rows.js";
 const POINTS = 300;
 
 export function TimeView({ table, fields }) {
-  const timeline = useLive(withQuery(path`tables/${table}/timeline`, { from: fields.from, to: fields.to, points: POINTS }), { every: 10_000 });
+  const timeline = useLive(withQuery(path`tables/${table}/timeline`, { from: fields.from, to: fields.to, points: POINTS }), { every: 30_000 });
   return html`<${Live} of=${timeline} what="Reading snapshots">${(value) => html`<${Travel} table=${table} timeline=${value} fields=${fields} />`}<//>`;
 }
 
