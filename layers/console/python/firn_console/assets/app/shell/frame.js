@@ -158,7 +158,9 @@ class Guard extends Component {
   }
 
   render({ children }, { error }) {
-    return error ? html`<${Failure} error=${new Error(`This page failed (${error.name}: ${error.message}). Reload it; if it fails again, that is a fault of Firn's.`)} />` : children;
+    if (!error) return children;
+    const text = `This page failed (${error.name}: ${error.message}). Reload it; if it fails again, that is a fault of Firn's.`;
+    return html`<${Title}>This page failed<//><${Failure} error=${new Error(text)} />`;
   }
 }
 
