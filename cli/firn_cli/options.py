@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 Dir = Annotated[Path, typer.Option("--dir", help="The stack's folder.", show_default=True)]
 Url = Annotated[str | None, typer.Option("--url", help="The stack's HTTP address, instead of the one in --dir.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Wide = Annotated[
+    bool, typer.Option("--wide", help="Show all columns, however wide; a narrow terminal leaves some out.")
+]
 OneTable = Annotated[
     str, typer.Argument(metavar="TABLE", help="namespace.table, or the table alone if only one namespace has it.")
 ]

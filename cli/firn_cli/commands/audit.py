@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from firn.deployment.target import find_stack
-from firn.deployment.terminal import notes, print_json, print_table
+from firn.deployment.terminal import counted, notes, print_json, print_table
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 
 if TYPE_CHECKING:
@@ -175,7 +175,8 @@ def _show(found: "Audit") -> None:
         names = ["pipeline", "epoch", "events", "rows", "files", "dead", "pending"]
         print_table(names, [[getattr(one, name) for name in names] for one in found.files])
     ignored = "".join(f", {reason} {count:,}" for reason, count in found.ignored.items())
-    typer.echo(f"{found.stream}: {found.acked:,} events of {found.batches:,} batches, in {found.epochs:,} epochs")
+    events, batches = counted(found.acked, "event"), counted(found.batches, "batch", "batches")
+    typer.echo(f"{found.stream}: {events} of {batches}, in {counted(found.epochs, 'epoch')}")
     typer.echo(f"ignored: {ignored[2:] or 'none'}")
     typer.echo(f"pending: {found.staged:,} in no epoch yet, {found.quarantined:,} quarantined")
     typer.echo(f"dead: {found.replayed:,} were replayed, in batches of their own")
@@ -214,8 +215,8 @@ def _show_differences(found: "Audit") -> None:
     for one in found.differences:
         _show_difference(one)
     if found.difference:
-        what = "are not accounted for" if found.difference > 0 else "more are accounted for than were acknowledged"
-        typer.echo(f"\n{abs(found.difference):,} events {what}")
+        what = "not accounted for" if found.difference > 0 else "more than were acknowledged"
+        typer.echo(f"\n{counted(abs(found.difference), 'event')} {what}")
 
 
 def _outside(found: "Audit", uncounted: bool) -> list[object]:

@@ -11,7 +11,7 @@ from firn.deployment.backfill_run import Done, Look
 from firn.deployment.flush_run import flush
 from firn.deployment.stack import Stack
 from firn.deployment.target import find_stack
-from firn.deployment.terminal import notes, print_json, size
+from firn.deployment.terminal import counted, notes, print_json, size
 from firn.log.batches import FORMAT
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 
@@ -163,11 +163,11 @@ class _Bar:
 
 def _told(done: Done) -> list[str]:
     rate = f", {done.end.rows / done.seconds:,.0f} rows/s" if done.seconds >= 1 and done.end.rows else ""
-    head = f"{done.request.stream}: backfill {done.request.id} is {done.end.status}: {done.end.rows:,} rows"
-    lines = [f"{head} ({size(done.end.bytes)}) in {done.end.chunks:,} chunks, {done.seconds:.1f} s{rate}"]
+    head = f"{done.request.stream}: backfill {done.request.id} is {done.end.status}: {counted(done.end.rows, 'row')}"
+    lines = [f"{head} ({size(done.end.bytes)}) in {counted(done.end.chunks, 'chunk')}, {done.seconds:.1f} s{rate}"]
     lines += [f"  {table}: {rows:,}" for table, rows in sorted(done.progress.rows.items())]
     if done.request.verify:
-        lines.append(f"  count and checksum of {done.progress.checked:,} chunks are the source's")
+        lines.append(f"  count and checksum as in the source: {counted(done.progress.checked, 'chunk')}")
     if done.progress.waited >= 1:
         lines.append(f"  {done.progress.waited:,.1f} s went by waiting for transactions to end")
     return lines

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import typer
 
 from firn.deployment.target import find_stack
-from firn.deployment.terminal import cell, print_json
+from firn.deployment.terminal import cell, counted, print_json
 from firn_cli.options import DEFAULT_DIR, Dir, Json, Url
 
 _LINES = ("batch_id", "stream", "received_at", "accepted", "rejected", "ignored", "tables", "replay_of")
@@ -48,7 +48,7 @@ def told(answer: Mapping[str, Any]) -> Iterator[str]:
         why = f": {one['why']}" if one.get("why") else ""
         yield _line("to", f"{one['rows']:,} of {one['source']} to {where}, {state}{why}")
     for one in answer.get("dead", ()):
-        of = f"{one['letters']:,} of {one['table'] or 'no known table'}"
+        of = f"{counted(one['letters'], 'letter')} of {one['table'] or 'no known table'}"
         yield _line("dead", f"{of}, {one['reason']}: {one['message']}")
         again = "not replayed"
         if one["replayed"]:

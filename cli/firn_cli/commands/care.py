@@ -76,6 +76,7 @@ def _run(
         print_table(
             ["table", "", "what", "seconds"],
             [(one["table"], one["status"], told(one), one.get("seconds")) for one in done.lines],
+            prose=("what",),
         )
         for one in done.lines:
             for path in one.get("sample", ()):

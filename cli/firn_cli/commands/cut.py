@@ -110,4 +110,5 @@ def list_cuts(
             )
             for cut, kept_as in shown
         ],
+        prose=("kept as",),
     )

@@ -6,10 +6,11 @@ from typing import Annotated
 
 import typer
 
+from firn.deployment.table_layout import harmless
 from firn.deployment.target import find_stack
-from firn.deployment.terminal import notes, print_json, print_table
+from firn.deployment.terminal import counted, notes, print_json, print_table
 from firn.errors import FirnError
-from firn_cli.options import DEFAULT_DIR, Dir, Json
+from firn_cli.options import DEFAULT_DIR, Dir, Json, Wide
 
 app = typer.Typer(name="dead", help="Dead letters: list, show, correct, replay.", no_args_is_help=True)
 
@@ -32,6 +33,7 @@ def list_letters(
     since: Since = None,
     everything: Annotated[bool, typer.Option("--all", help="Also those that were replayed.")] = False,
     folder: Dir = DEFAULT_DIR,
+    wide: Wide = False,
     as_json: Json = False,
 ) -> None:
     """List dead letters by object, table and reason. Only those that were not replayed, unless --all."""
@@ -49,10 +51,12 @@ def list_letters(
         return
     print_table(
         ["object", "received", "table", "reason", "letters", "replayed in"],
-        [(g.object, g.received_at, g.table, g.reason, g.letters, g.replayed_in) for g in found],
+        [(g.object, g.received_at.replace(microsecond=0), g.table, g.reason, g.letters, g.replayed_in) for g in found],
+        fold=("received", "replayed in", "table"),
+        wide=wide,
     )
     waiting = sum(g.letters for g in found if g.replayed_in is None)
-    typer.echo(f"{waiting:,} wait. Next: firn dead show {found[0].object}", err=True)
+    typer.echo(f"{counted(waiting, 'letter')} to replay. Next: firn dead show {found[0].object}", err=True)
 
 
 @app.command("show")
@@ -77,14 +81,14 @@ def show(
         print_json(cut)
         return
     for letter in cut:
-        typer.echo(f"{letter.batch} {letter.index}  ({letter.stream}, {letter.table or 'table not known'})")
-        typer.echo(f"  reason    {letter.reason}: {letter.message}")
+        typer.echo(f"{letter.batch} {letter.index}  ({letter.stream}, {harmless(letter.table or 'table not known')})")
+        typer.echo(f"  reason    {letter.reason}: {harmless(letter.message)}")
         typer.echo(f"  to do     {letter.advice}")
         typer.echo(f"  received  {letter.received_at.isoformat(sep=' ')}")
         typer.echo(f"  replayed  {f'in batch {letter.replayed_in}' if letter.replayed_in else 'no'}")
-        typer.echo("\n".join("  | " + line for line in pretty(letter.original).splitlines()) + "\n")
+        typer.echo("\n".join("  | " + harmless(line) for line in pretty(letter.original).splitlines()) + "\n")
     if len(cut) < len(found):
-        typer.echo(f"{len(cut)} of {len(found):,} letters (--limit 0 shows all)", err=True)
+        typer.echo(f"{len(cut)} of {counted(len(found), 'letter')} (--limit 0 shows all)", err=True)
 
 
 @app.command("export")
@@ -112,7 +116,9 @@ def export(
         # They may hold what nobody but their owner shall read.
         file.touch(mode=0o600)
         file.write_text(text, encoding="utf-8")
-    typer.echo(f"{len(lines):,} letters. Correct `original`, then: firn dead replay {stream} --from {file}", err=True)
+    typer.echo(
+        f"{counted(len(lines), 'letter')}. Correct `original`, then: firn dead replay {stream} --from {file}", err=True
+    )
 
 
 @app.command("replay")

@@ -81,6 +81,7 @@ def _show(rows: list[dict[str, Any]], changes: "Changes", steps: bool) -> None:
         ],
         grouped=False,
         styles=[_STYLES[one["change"]] for one in rows],
+        prose=("what",),
     )
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from firn.deployment.terminal import print_json, print_table
-from firn_cli.options import DEFAULT_DIR, AsOf, Dir, Json, OneTable, lake_table
+from firn_cli.options import DEFAULT_DIR, AsOf, Dir, Json, OneTable, Wide, lake_table
 
 
 def command(
@@ -17,6 +17,7 @@ def command(
     ] = True,
     limit: Annotated[int, typer.Option(help="Files to show to people; 0 shows all. JSON has them all.", min=0)] = 50,
     folder: Dir = DEFAULT_DIR,
+    wide: Wide = False,
     as_json: Json = False,
 ) -> None:
     """Show which files of TABLE a FILTER reads, and why. Also why the others are left out. Reads no rows."""
@@ -41,6 +42,9 @@ def command(
             for one in shown
         ],
         styles=["green" if one.verdict == "read" else "dim" for one in shown],
+        fold=("row groups", "bytes", "rows", "partition"),
+        prose=("reason",),
+        wide=wide,
     )
     more = f"; {len(shown):,} shown (--limit 0 shows all)" if len(shown) < len(files) else ""
     typer.echo(f"{found}{more}", err=True)

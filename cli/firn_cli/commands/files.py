@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firn.deployment.target import find_stack
-from firn.deployment.terminal import ago, print_json, print_table, size
-from firn_cli.options import DEFAULT_DIR, Dir, Json
+from firn.deployment.terminal import ago, counted, print_json, print_table, size
+from firn_cli.options import DEFAULT_DIR, Dir, Json, Wide
 
 if TYPE_CHECKING:
     from firn.sinks.report import SinkReport
@@ -19,6 +19,7 @@ def command(
         bool, typer.Option("--check", help="Read all files, and compare them with what was written.")
     ] = False,
     folder: Dir = DEFAULT_DIR,
+    wide: Wide = False,
     as_json: Json = False,
 ) -> None:
     """List the files of a pipeline, oldest first. Shows rows, size and epochs of each, and what still waits."""
@@ -31,7 +32,7 @@ def command(
     if as_json:
         print_json(_told(found) | ({"differences": wrong} if check else {}))
     else:
-        _print(found)
+        _print(found, wide=wide)
         if check:
             count = sum(len(one.files) for one in found.manifests)
             typer.echo("\n".join(wrong) or f"all {count} files are as they were written")
@@ -58,7 +59,7 @@ def _told(found: "SinkReport") -> dict[str, Any]:
     }
 
 
-def _print(found: "SinkReport") -> None:
+def _print(found: "SinkReport", *, wide: bool) -> None:
     now = datetime.now(UTC)
     print_table(
         ["file", "rows", "size", "epochs", "written", "sha256"],
@@ -74,12 +75,16 @@ def _print(found: "SinkReport") -> None:
             for one in found.manifests
             for file in one.files
         ],
+        fold=("sha256", "epochs", "written", "size"),
+        wide=wide,
     )
     waiting = found.state
     if not found.named:
         typer.echo("firn.yaml no longer names it: it gets nothing more")
     if waiting.events and waiting.since is not None:
         since = ago(datetime.fromisoformat(waiting.since), now)
-        typer.echo(f"{waiting.events:,} changes wait, {size(waiting.bytes)} of the log, the oldest from {since}")
+        typer.echo(
+            f"{counted(waiting.events, 'change')} to write, {size(waiting.bytes)} of the log, the oldest from {since}"
+        )
     if waiting.tries:
         typer.echo(f"not written: {waiting.error or 'its jobs died'}; tried {waiting.tries} times, next {waiting.due}")

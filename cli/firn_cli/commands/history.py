@@ -2,12 +2,13 @@
 
 from firn.deployment.target import find_stack
 from firn.deployment.terminal import print_json, print_table
-from firn_cli.options import DEFAULT_DIR, Dir, Json, OneTable
+from firn_cli.options import DEFAULT_DIR, Dir, Json, OneTable, Wide
 
 
 def command(
     table: OneTable,
     folder: Dir = DEFAULT_DIR,
+    wide: Wide = False,
     as_json: Json = False,
 ) -> None:
     """List the snapshots of TABLE, oldest first. Shows what each added and removed, its epochs, and which columns got
@@ -35,4 +36,7 @@ def command(
             )
             for one in found
         ],
+        fold=("operation", "deleted", "types", "refs", "epochs", "added"),
+        prose=("types", "refs", "epochs"),
+        wide=wide,
     )

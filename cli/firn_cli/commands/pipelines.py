@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firn.deployment.target import find_stack
-from firn.deployment.terminal import cell, print_json, print_table
+from firn.deployment.terminal import cell, counted, print_json, print_table
 from firn.errors import ConfigError, FirnError
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 
@@ -165,8 +165,8 @@ def _show(told: dict[str, Any], found: "Trial", limit: int) -> None:
     for row in rows:
         typer.echo(" | ".join(f"{name}={cell(value)}" for name, value in row.items())[:78])
     typer.echo(
-        f"{told['events']:,} events: {told['rows_out']:,} rows, {told['without_rows']:,} events without rows, "
-        f"{told['rejected']:,} rejected",
+        f"{counted(told['events'], 'event')}: {counted(told['rows_out'], 'row')}, "
+        f"{told['without_rows']:,} without rows, {told['rejected']:,} rejected",
         err=True,
     )
     for why, count in told["reasons"].items():
@@ -201,6 +201,7 @@ def history(name: Name, folder: Dir = DEFAULT_DIR, as_json: Json = False) -> Non
         ["version", "since", "epochs", "SQL"],
         [(one["version"], one["since"], one["epochs"], " ".join(one["sql"].split())[:40]) for one in found],
         grouped=False,
+        prose=("SQL",),
     )
 
 

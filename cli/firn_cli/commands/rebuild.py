@@ -7,7 +7,7 @@ import typer
 from firn.config.names import TableName
 from firn.deployment.rebuild_run import Rebuilt, Wanted, Work, prepare, rebuild
 from firn.deployment.target import find_stack
-from firn.deployment.terminal import notes, print_json
+from firn.deployment.terminal import counted, notes, print_json
 from firn_cli.options import DEFAULT_DIR, Dir, Json, OneTable
 
 if TYPE_CHECKING:
@@ -98,7 +98,8 @@ def told(work: Work, done: Rebuilt) -> list[str]:
     """What became of it, and what can be done next, for people."""
     result = done.result
     epochs = ", ".join(f"{stream} {n}" for stream, n in result["epochs"].items())
-    head = f"up to epoch {epochs}: {result['rows']:,} rows from {result['events']:,} changes, {done.seconds:.1f} s"
+    rows, changes = counted(result["rows"], "row"), counted(result["events"], "change")
+    head = f"up to epoch {epochs}: {rows} from {changes}, {done.seconds:.1f} s"
     lines = []
     if result.get("into"):
         into = result["into"]
@@ -121,7 +122,7 @@ def told(work: Work, done: Rebuilt) -> list[str]:
     else:
         lines += [f"{work.table} equals its rebuild row for row, {head}"]
     if result["dead"]:
-        lines += [f"{result['dead']:,} changes can't be taken: firn dead list"]
+        lines += [f"{counted(result['dead'], 'change')} became dead letters: firn dead list"]
     if result.get("tag"):
         lines += [f"it is quarantined; let it go on: firn resume {stream} {work.table}" for stream in done.held]
     return lines

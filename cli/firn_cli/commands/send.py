@@ -10,7 +10,7 @@ import typer
 from firn.deployment.delivery import Sent, post, send_to_queue
 from firn.deployment.event_files import Batch, file_size, read_batches
 from firn.deployment.target import find_stack
-from firn.deployment.terminal import notes, print_json, size
+from firn.deployment.terminal import counted, notes, print_json, size
 from firn_cli.options import DEFAULT_DIR, Dir, Json, Url
 
 _SHOWN_ERRORS = 10
@@ -68,16 +68,17 @@ def _all_batches(files: list[Path], split: int | None) -> Iterator[tuple[Batch, 
 
 def _tell(sent: Sent, stream: str, *, queue: bool) -> None:
     rate = sent.events / sent.seconds if sent.seconds else 0
-    way = f"{sent.batches:,} SQS calls" if queue else f"{sent.batches:,} batches"
+    way = counted(sent.batches, "SQS call") if queue else counted(sent.batches, "batch", "batches")
     typer.echo(
-        f"{sent.events:,} events to {stream} in {way}, {size(sent.bytes)}: {sent.seconds:.1f} s, {rate:,.0f} events/s"
+        f"{counted(sent.events, 'event')} to {stream} in {way}, {size(sent.bytes)}: {sent.seconds:.1f} s, "
+        f"{rate:,.0f} events/s"
     )
     if sent.duplicates:
-        typer.echo(f"{sent.duplicates:,} batches had been staged before and are not staged again")
+        typer.echo(f"{counted(sent.duplicates, 'batch', 'batches')} staged before: not staged again")
     if sent.ignored:
-        typer.echo(f"{sent.ignored:,} change no row (heartbeats, transaction marks, …) and are ignored")
+        typer.echo(f"ignored {counted(sent.ignored, 'event')} that change no row (heartbeats, transaction marks, …)")
     if sent.rejected:
-        typer.echo(f"{sent.rejected:,} events were rejected and are dead letters:")
+        typer.echo(f"{counted(sent.rejected, 'event')} rejected, see firn dead list {stream}:")
         for error in sent.errors[:_SHOWN_ERRORS]:
             said = error.get("message") or error.get("reason")
             typer.echo(f"  batch {error['batch_id']}, event {error.get('index')}: {said}")

@@ -10,7 +10,7 @@ import typer
 
 from firn.deployment.target import find_stack
 from firn.deployment.terminal import ago, print_json, print_table, size
-from firn_cli.options import DEFAULT_DIR, Dir, Json
+from firn_cli.options import DEFAULT_DIR, Dir, Json, Wide
 
 if TYPE_CHECKING:
     from firn.status.source_status import SourceState
@@ -21,6 +21,7 @@ def command(
     folder: Dir = DEFAULT_DIR,
     hours: Annotated[float, typer.Option(help="How far back freshness is measured.", min=0.01, max=168)] = 1.0,
     plot: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw the freshness into FILE.svg.")] = None,
+    wide: Wide = False,
     as_json: Json = False,
 ) -> None:
     """Show what each stream has staged and committed. Also its dead letters, the freshness of its tables, and notes
@@ -61,10 +62,11 @@ def command(
         typer.echo("deployed with Paused=true: schedules and events start no job")
     if paused is not None:
         typer.echo(f"paused since {paused:%Y-%m-%d %H:%M} UTC ({ago(paused, now)}): no job starts; firn resume goes on")
-    _print_streams(found, now)
-    _print_freshness(found)
-    _print_sources(sources)
-    _print_debts(looked_after)
+    _print_streams(found, now, wide=wide)
+    _print_freshness(found, wide=wide)
+    _print_sources(sources, wide=wide)
+    _print_debts(looked_after, wide=wide)
+    typer.echo()
     for source in sources:
         for note in source.notes:
             typer.echo(f"source {source.source}: {note}")
@@ -82,7 +84,7 @@ def _write(file: Path, drawn: str) -> None:
         ) from error
 
 
-def _print_streams(found: "Sequence[StreamStatus]", now: datetime) -> None:
+def _print_streams(found: "Sequence[StreamStatus]", now: datetime, *, wide: bool) -> None:
     print_table(
         ["stream", "pending", "in batches", "sealed", "in epochs", "committed to", "when", "dead letters", "to replay"],
         [
@@ -99,12 +101,15 @@ def _print_streams(found: "Sequence[StreamStatus]", now: datetime) -> None:
             )
             for one in found
         ],
+        fold=("in epochs", "in batches", "dead letters", "when"),
+        wide=wide,
     )
 
 
-def _print_freshness(found: "Sequence[StreamStatus]") -> None:
+def _print_freshness(found: "Sequence[StreamStatus]", *, wide: bool) -> None:
     """From acceptance to commit, and what waits; nothing where there is neither."""
     if any(one.freshness.commits or one.oldest_seconds is not None for one in found):
+        typer.echo()
         print_table(
             ["stream", "oldest waits", "p50", "p99", "events/s", "bytes/s", "in commits"],
             [
@@ -119,15 +124,19 @@ def _print_freshness(found: "Sequence[StreamStatus]") -> None:
                 )
                 for one in found
             ],
+            fold=("bytes/s", "in commits", "events/s"),
+            wide=wide,
         )
     waiting = [(one.stream, table, _seconds(age)) for one in found for table, age in one.oldest_by_table.items()]
     if waiting:
+        typer.echo()
         print_table(["stream", "table", "oldest waits"], waiting)
 
 
-def _print_sources(sources: "Sequence[SourceState]") -> None:
+def _print_sources(sources: "Sequence[SourceState]", *, wide: bool) -> None:
     """How far databases are read; nothing where none is."""
     if sources:
+        typer.echo()
         print_table(
             ["source", "stream", "behind", "read to the end", "WAL kept", "slot", "oldest transaction"],
             [
@@ -142,12 +151,15 @@ def _print_sources(sources: "Sequence[SourceState]") -> None:
                 )
                 for one in sources
             ],
+            fold=("oldest transaction", "slot", "stream", "WAL kept"),
+            wide=wide,
         )
 
 
-def _print_debts(tables: "Sequence[Mapping[str, Any]]") -> None:
+def _print_debts(tables: "Sequence[Mapping[str, Any]]", *, wide: bool) -> None:
     """How the tables are that were looked at; nothing where none was."""
     if tables:
+        typer.echo()
         print_table(
             [
                 "table",
@@ -176,6 +188,9 @@ def _print_debts(tables: "Sequence[Mapping[str, Any]]") -> None:
                 )
                 for one in tables
             ],
+            fold=("cold", "metadata", "delete files", "size", "files", "small", "deleted rows", "snapshots"),
+            prose=("next",),
+            wide=wide,
         )
 
 

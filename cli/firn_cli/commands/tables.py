@@ -7,7 +7,7 @@ import typer
 
 from firn.deployment.target import find_stack
 from firn.deployment.terminal import ago, print_json, print_table, size
-from firn_cli.options import DEFAULT_DIR, Dir, Json
+from firn_cli.options import DEFAULT_DIR, Dir, Json, Wide
 
 
 def command(
@@ -15,6 +15,7 @@ def command(
     exact: Annotated[
         bool, typer.Option("--exact", help="Count rows by a scan, instead of from the snapshots' summaries.")
     ] = False,
+    wide: Wide = False,
     as_json: Json = False,
 ) -> None:
     """List tables with rows, snapshots, size and source."""
@@ -51,4 +52,7 @@ def command(
             )
             for one in found
         ],
+        fold=("source", "files", "mode", "stream", "size", "snapshots", "changed", "key"),
+        prose=("key",),
+        wide=wide,
     )

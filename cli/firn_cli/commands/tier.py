@@ -7,7 +7,7 @@ import typer
 
 from firn.deployment.target import find_stack
 from firn.deployment.terminal import ago, print_json, print_table, size
-from firn_cli.options import DEFAULT_DIR, Dir, Json, OneTable
+from firn_cli.options import DEFAULT_DIR, Dir, Json, OneTable, Wide
 
 if TYPE_CHECKING:
     from firn.config.maintenance import Tiering
@@ -27,6 +27,7 @@ def command(
         typer.Option("--warm", metavar="PARTITION", help="Copy a partition back into STANDARD; all for the table."),
     ] = None,
     folder: Dir = DEFAULT_DIR,
+    wide: Wide = False,
     as_json: Json = False,
 ) -> None:
     """Tag cold files of TABLE and apply the lifecycle rules. `care.tier` in firn.yaml says what is cold."""
@@ -59,7 +60,7 @@ def command(
         if as_json:
             print_json(views)
         else:
-            _show(views, policy, now)
+            _show(views, policy, now, wide=wide)
         return
     tiered = tiering.tier(found, policy, s3, store, now, dry_run=dry_run, force=True)
     applied = tier_round.apply_all(config, stack.warehouse, stack.staging, s3, dry_run=dry_run)
@@ -88,7 +89,7 @@ def _say(done: "Tiered", policy: "Tiering", applied: "list[Applied]") -> None:
             typer.echo(f"{one.bucket}: lifecycle rules {would}changed: {', '.join(one.changed)}")
 
 
-def _show(views: "list[PartitionView]", policy: "Tiering", now: datetime) -> None:
+def _show(views: "list[PartitionView]", policy: "Tiering", now: datetime, *, wide: bool) -> None:
     from firn.maintenance.storage_prices import PRICES
 
     print_table(
@@ -113,6 +114,12 @@ def _show(views: "list[PartitionView]", policy: "Tiering", now: datetime) -> Non
             )
             for one in views
         ],
+        fold=(
+            "break-even reads/month", "once $", "reads cost $/month", "class now", "touched", "next read", "files",
+            "size",
+        ),
+        prose=("reason", "class now"),
+        wide=wide,
     )  # fmt: skip
     typer.echo(
         f"figures are for moving all of a partition to {policy.storage_class}, by list prices of {PRICES.region}, "

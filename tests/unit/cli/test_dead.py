@@ -92,7 +92,7 @@ def test_replay_says_what_it_did_what_stays_and_what_to_run_next(
     assert firn(tmp_path, "replay", "shop") == 0
     said = capsys.readouterr().out
     assert "shop: 3 letters replayed, 3 events" in said
-    assert "1 stay dead, bad_json" in said
+    assert "1 still dead, bad_json" in said
     assert "Next: firn flush shop" in said
     again = told(tmp_path, capsys, "replay", "shop")
     assert (again["letters"], again["still"]) == (0, {"bad_json": 1, "not_utf8": 1})

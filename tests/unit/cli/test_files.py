@@ -50,7 +50,7 @@ def test_it_lists_the_files_and_what_waits(stream: Stream, tmp_path: Path, capsy
     assert (found["upto_epoch"], found["waiting"]["events"], found["differences"]) == (1, 1, [])
     assert main(["files", "shop.raw", "--check", "--dir", os.getcwd()]) == 0
     said = capsys.readouterr().out
-    assert "1 changes wait" in said
+    assert "1 change to write" in said
     assert "all 2 files are as they were written" in said
 
 

@@ -92,7 +92,7 @@ def test_a_trial_shows_rows_types_counts_and_rejects(run: Run, stream: Callable[
     assert sorted(str(path) for path in tmp_path.rglob("*")) == before
 
     code, out, err = run("pipelines", "try", "web.clean", "--last", "3")
-    assert "3 events: 2 rows, 2 events without rows, 0 rejected" in err
+    assert "3 events: 2 rows, 2 without rows, 0 rejected" in err
     assert "name=ann" in out
     assert max(len(line.rstrip()) for line in out.splitlines()) <= 80
 

@@ -124,7 +124,7 @@ def test_a_rebuild_into_a_table_starts_its_job_and_says_how_to_compare_and_to_sw
     given = dict(zip(words[1::2], words[2::2], strict=True))
     assert (given["--table"], given["--into"], given["--to"]) == ("shop.orders", "shop.again", "2")
     assert emr.names[0].endswith(given["--run"])
-    assert "shop.orders rebuilt into shop.again, up to epoch shop 2: 1 rows from 4 changes" in out
+    assert "shop.orders rebuilt into shop.again, up to epoch shop 2: 1 row from 4 changes" in out
     assert """firn query 'SELECT "id" FROM shop.orders EXCEPT ALL SELECT "id" FROM shop.again'""" in out
     assert "`to: shop.again`" in out
 
@@ -140,7 +140,7 @@ def test_in_place_says_where_the_old_state_is_and_how_to_release_the_table(
     assert emr.started[0][emr.started[0].index("--in-place") :][:3] == ["--in-place", "--number", "1"]
     assert 'firn query --as-of before-rebuild-1 "SELECT …"' in out
     assert "firn resume shop shop.orders" in out
-    assert "2 changes can't be taken: firn dead list" in out
+    assert "2 changes became dead letters: firn dead list" in out
 
 
 def test_a_check_that_finds_differences_exits_1_with_their_number(run: Run, play: Callable[..., Emr]) -> None:

@@ -172,7 +172,7 @@ def test_replayed_dead_letters_no_longer_wait(store: Store, catalog: Catalog) ->
     list(replay(store, right, "shop", Choice(), clock=lambda: NOW))
     shop = stream_statuses(store, list_tables(catalog), NOW)[1]
     assert (shop.dead_letters, shop.dead_waiting, shop.pending_events) == (3, 1, 2)
-    assert "1 dead letters wait: firn dead list shop" in shop.notes
+    assert "1 dead letter to replay: firn dead list shop" in shop.notes
 
 
 def taken(folder: Path, pattern: str, seconds: float) -> None:

@@ -10,7 +10,7 @@ import firn_lake
 from firn.tables.snapshot_history import NoSuchMoment
 from firn_lake.catalogs.catalog import open_catalog
 from firn_lake.federated import Lakes
-from firn_lake.sql.duck import QueryError
+from firn_lake.sql.query_errors import QueryError
 from firn_lake.tables import TableNotFound
 
 

@@ -84,13 +84,14 @@ def test_the_pages_python_runs_from_top_to_bottom(folder: Path, capsys: pytest.C
     assert told[1].split() == ["2", *(str(batch) for batch in map(int, told[1].split()[1:]))]
     assert told[2].split() == ["3", "3", "3"]
     assert told[3] == "[{'status': 'new', 'orders': 2}, {'status': 'paid', 'orders': 1}]\n"
-    assert told[4] == ("[{'order_id': 9, 'customer_id': 7, 'status': 'new', 'total': None}]\n[{'orders': 4}]\n")
-    assert sorted(told[5].splitlines())[1:] == [
+    assert told[4] == "[{'order_id': 1, 'before': 'new', 'after': 'paid'}]\n"
+    assert told[5] == ("[{'order_id': 9, 'customer_id': 7, 'status': 'new', 'total': None}]\n[{'orders': 4}]\n")
+    assert sorted(told[6].splitlines())[1:] == [
         "insert 4 None -> new",
         "update 1 new -> paid",
         "{'insert': 1, 'update': 1, 'delete': 1}",
     ]
-    assert told[6].endswith("[]\n")
+    assert told[7].endswith("[]\n")
     pruned = next(one for one in told if "bytes) are read" in one)
     assert pruned.startswith("2 of 2 files (")
     changed = next(one for one in told if "would be partitioned by" in one)

@@ -159,7 +159,7 @@ def test_what_reads_elsewhere_is_told_that_a_query_reads_tables(catalog: Catalog
 
 @pytest.mark.parametrize("statement", ["ATTACH 'x.db'", "COPY shop.orders TO 'x'", "PRAGMA version", "INSTALL httpfs"])
 def test_a_statement_that_is_no_select_is_told_what_to_write(catalog: Catalog, statement: str) -> None:
-    with pytest.raises(QueryError, match="only reads: write SELECT … or WITH … SELECT"):
+    with pytest.raises(QueryError, match="only reads: write SELECT …, WITH … SELECT or EXPLAIN SELECT …"):
         query(catalog, statement)
 
 

@@ -1,11 +1,13 @@
 from datetime import UTC, datetime
 
+import pyarrow as pa
 import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
 from firn.errors import ConfigError
 from firn_lake.catalogs.catalog import open_catalog, storage_properties
+from firn_lake.lake import Lake
 from firn_lake.tables import (
     TableNotFound,
     count_rows,
@@ -114,3 +116,10 @@ def test_a_catalog_that_needs_what_is_not_installed_says_so() -> None:
 def test_a_catalog_without_a_scheme_is_refused() -> None:
     with pytest.raises(ConfigError, match="write sqlite:///"):
         open_catalog("catalog.db", "file:///tmp/warehouse", {})
+
+
+def test_a_table_of_no_stream_shows_the_key_that_it_was_made_with(catalog: Catalog) -> None:
+    lake = Lake(catalog)
+    schema = pa.schema([pa.field("kind", pa.string(), nullable=False), pa.field("n", pa.int64())])
+    lake.create("own.kinds", schema, key=["kind"])
+    assert [(one.name, one.key) for one in lake.tables()] == [("own.kinds", ("kind",))]

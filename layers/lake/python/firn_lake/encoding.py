@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv, parquet
 
-from firn_lake.sql.duck import NotEncodable
-from firn_lake.sql.query import QueryError
+from firn_lake.sql.query_errors import NotEncodable, QueryError
 
 Format = Literal["json", "arrow", "csv", "parquet"]
 

@@ -12,8 +12,10 @@ from typing import Final, Self
 from firn_lake.lake import Lake
 from firn_lake.lake_table import Moment
 from firn_lake.reading.rows import BATCH_SIZE, Batches
-from firn_lake.sql.duck import Limits, Parameters, QueryError, View, run
+from firn_lake.sql.as_of import pinned
+from firn_lake.sql.duck import Limits, Parameters, View, run
 from firn_lake.sql.query import Tables, one_spelling_each, written
+from firn_lake.sql.query_errors import QueryError
 from firn_lake.tables import TableNotFound
 
 _OWN: Final = frozenset({"main", "memory", "system", "temp"})  # DuckDB's own names of databases
@@ -39,6 +41,7 @@ class Lakes:
         rows: int | None = None,
         memory: str | None = None,
         fresh: bool = False,
+        metadata: bool = False,
     ) -> Batches:
         """The result of one SELECT over tables of any of the lakes, each as it was at `as_of`.
 
@@ -46,6 +49,8 @@ class Lakes:
         put together: columns by name, null where a lake has no such column, and `_lake` says whose row it is. A cut is
         of one lake alone and can't be asked of several. The rest as for Lake.sql; raises the same.
         """
+        if pinned(sql).tables:
+            raise QueryError("FOR … AS OF is for the tables of one lake: ask that lake, or give as_of for all tables")
         tables = {}
         for name, lake in self._lakes.items():
             moment, cut = lake.moment(as_of)
@@ -66,7 +71,7 @@ class Lakes:
                 for parts, found in meant.items()
             ]
 
-        result = run(sql, parameters, Limits(seconds, rows, memory), views)
+        result = run(sql, parameters, Limits(seconds, rows, memory), views, all_columns=metadata)
         return Batches(result.schema, lambda: iter(result.to_batches(BATCH_SIZE)))
 
     def close(self) -> None:

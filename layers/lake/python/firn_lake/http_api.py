@@ -30,8 +30,9 @@ from firn_lake.query_protocol import Question, Refusal
 from firn_lake.reading.read_recorder import OnRead, recorder
 from firn_lake.reading.unreadable import UnreadableFile
 from firn_lake.reading.versions import NoSuchColumn
-from firn_lake.sql.duck import SNAPSHOTS, Limits, NotEncodable, QueryError, QueryTooLarge, bytes_of
+from firn_lake.sql.duck import SNAPSHOTS, Limits, bytes_of
 from firn_lake.sql.query import streamed
+from firn_lake.sql.query_errors import NotEncodable, QueryError, QueryTooLarge
 from firn_lake.tables import TableNotFound, split_name
 
 MOST_SQL: Final = 200_000
@@ -57,7 +58,8 @@ ANSWERS: Final[tuple[tuple[type[FirnError], int, str], ...]] = (
 
 
 class Query(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """The body of POST /v1/query. `stream`: whose cut it is, where several streams have one of that number."""
+    """The body of POST /v1/query. `stream`: whose cut it is, where several streams have one of that number;
+    `all_columns`: whether `*` holds Firn's own `_firn_…` columns too."""
 
     sql: str
     parameters: list[Any] | dict[str, Any] | None = None
@@ -65,6 +67,7 @@ class Query(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     cut: str | int | None = None
     stream: str | None = None
     fresh: bool = False
+    all_columns: bool = False
     format: Format = "json"
 
 
@@ -162,13 +165,17 @@ def answer_query(lake: Lake, asked: Query, limits: Limits, on_read: OnRead | Non
     moment, cut = lake.moment(as_of)
 
     def parts() -> Iterator[bytes]:
-        query = streamed(lake.catalog, asked.sql, moment, cut, asked.parameters, limits, fresh=fresh)
+        query = streamed(
+            lake.catalog, asked.sql, moment, cut, asked.parameters, limits, fresh=fresh, all_columns=asked.all_columns
+        )
+        read: tuple[str, ...] = ()
         with query as found:
+            read = found.tables
             snapshots = json.loads(found.schema.metadata[SNAPSHOTS.encode()])
             batches = answered.counted(found.batches)
             yield from _at_most(limits, encoded(found.schema, batches, asked.format, {"snapshots": snapshots}))
         if on_read is not None:
-            for name in snapshots:
+            for name in read:
                 on_read(split_name(name))
 
     answered = Answer(asked.format, iter(()))

@@ -71,20 +71,25 @@ class Lake:
         rows: int | None = None,
         memory: str | None = None,
         fresh: bool = False,
+        metadata: bool = False,
     ) -> Batches:
         """The result of one SELECT (DuckDB's dialect) over any tables, all as they were at `as_of`.
 
-        Only a cut is one moment of all tables of a stream. It can't write, and reaches nothing but these tables.
+        A table can have a moment of its own: FROM shop.orders FOR VERSION AS OF 'month-end' (a snapshot id, a tag or a
+        branch) or FOR TIMESTAMP AS OF '2026-01-31'. EXPLAIN [ANALYZE] SELECT gives DuckDB's plan. Only a cut is one
+        moment of all tables of a stream. It can't write, and reaches nothing but these tables.
 
         parameters  values for `?` (a list) or `$name` (a dict)
         seconds, rows, memory  what it may take ("500MB"): more is a QueryTooLarge
         fresh       with all that was acknowledged by now, committed or not, of all tables at one moment
+        metadata    `*` holds Firn's own `_firn_…` columns too; without, only those that the query names
 
         Raises QueryError, TableNotFound, NoSuchMoment, NotFresh, UnreadableFile, StorageUnavailable.
         """
         now = self.fresh(as_of) if fresh else None
         moment, cut = self.moment(as_of)
-        found = query(self.catalog, sql, moment, cut, parameters, Limits(seconds, rows, memory), fresh=now)
+        limits = Limits(seconds, rows, memory)
+        found = query(self.catalog, sql, moment, cut, parameters, limits, fresh=now, all_columns=metadata)
         return Batches(found.schema, lambda: iter(found.to_batches(BATCH_SIZE)))
 
     def cut(self, which: int | str | None = None, stream: str | None = None) -> Cut:

@@ -11,7 +11,7 @@ from firn.maintenance.expiry import Plan
 from firn.tables.snapshot_history import AsOf
 from firn_lake.changes.cursor import Cursor
 from firn_lake.changes.follow import follow
-from firn_lake.changes.row_changes import Changes, key_of
+from firn_lake.changes.row_changes import Changes
 from firn_lake.fresh.fresh_rows import FreshRows
 from firn_lake.reading.pruning import Pruned, prune
 from firn_lake.reading.rows import BATCH_SIZE, Rows
@@ -26,7 +26,7 @@ from firn_lake.schemas.compatibility import reasons_against
 from firn_lake.schemas.ddl import described, statements
 from firn_lake.schemas.evolution_commit import Evolution, evolve
 from firn_lake.schemas.evolution_steps import NewColumn, Wishes
-from firn_lake.tables import SnapshotSummary, TableNotFound, TableSummary, history, identifier_text, summarize
+from firn_lake.tables import SnapshotSummary, TableNotFound, TableSummary, history, identifier_text, key_of, summarize
 from firn_lake.writing import writes
 from firn_lake.writing.coercion import Given, batches_of
 from firn_lake.writing.partitioning import SpecChange, repartition

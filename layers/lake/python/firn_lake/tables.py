@@ -11,6 +11,7 @@ from firn.errors import TerminalError
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
 
@@ -158,7 +159,7 @@ def summarize(table: "Table") -> TableSummary:
         source=properties.get("firn.source"),
         stream=properties.get("firn.stream"),
         mode=properties.get("firn.mode"),
-        key=key_columns(properties.get("firn.key")),
+        key=key_of(table.metadata),
         updated_at=_time(snapshot.timestamp_ms) if snapshot else None,
         current_snapshot=snapshot.snapshot_id if snapshot else None,
         retyped=tuple(change for one in _by_age(table) for change in retyped_in(one)),
@@ -217,6 +218,11 @@ def epochs_of(snapshot: "Snapshot") -> dict[str, int]:
         for name, value in told.items()
         if name.startswith(EPOCH) and value.isdecimal()
     }
+
+
+def key_of(metadata: "TableMetadata") -> tuple[str, ...]:
+    """The columns that tell the rows of a table apart: Firn's key, else Iceberg's identifier fields."""
+    return key_columns(metadata.properties.get("firn.key")) or tuple(sorted(metadata.schema().identifier_field_names()))
 
 
 def key_columns(text: str | None) -> tuple[str, ...]:

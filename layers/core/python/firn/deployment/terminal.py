@@ -3,7 +3,7 @@
 import base64
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from datetime import date, datetime, timedelta
@@ -11,6 +11,8 @@ from datetime import time as time_of_day
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
+
+from firn.deployment.table_layout import GAP, Fitted, fitted, harmless, wrapped
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -59,24 +61,82 @@ def print_table(
     *,
     grouped: bool = True,
     styles: Sequence[str] | None = None,
+    fold: Sequence[str] = (),
+    prose: Collection[str] = (),
+    wide: bool = False,
 ) -> None:
-    """A table for people; numbers to the right. Values are shown as they are, never read as markup.
+    """A table for people; numbers to the right. Values are shown as they are, never read as markup or as codes.
 
-    `grouped`: thousands are set apart, which suits counts and not ids. `styles`: one of rich's for each row.
+    grouped  thousands are set apart, which suits counts and not ids
+    styles   one of rich's for each row
+    fold     columns that a narrow terminal may leave out, the least important first (table_layout.py); says so
+    prose    columns that may be wrapped at spaces; all others stay whole
+    wide     with all columns, however wide
     """
+    from rich.cells import cell_len
+
+    shown = list(rows)
+    header = [harmless(str(column)) for column in columns]
+    cells = [[harmless(cell(value, grouped=grouped)) for value in row] for row in shown]
+    console = out()
+    fit = fitted(header, cells, console.width if sys.stdout.isatty() and not wide else None, fold, prose, cell_len)
+    if fit.records:
+        _print_records(header, cells, styles, console)
+        return
+    numeric = [
+        bool(shown) and all(_is_number(row[place]) or row[place] is None for row in shown) for place in fit.shown
+    ]
+    _print_columns([header[place] for place in fit.shown], cells, fit, numeric, styles, console)
+    hidden = [name for place, name in enumerate(header) if place not in fit.shown]
+    if hidden:
+        notes().print(f"not shown: {', '.join(hidden)} (--wide shows all)", style="dim", markup=False)
+
+
+def _print_columns(
+    header: Sequence[str],
+    cells: Sequence[Sequence[str]],
+    fit: Fitted,
+    numeric: Sequence[bool],
+    styles: Sequence[str] | None,
+    console: "Console",
+) -> None:
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    shown = list(rows)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for number, column in enumerate(columns):
-        numeric = bool(shown) and all(_is_number(row[number]) or row[number] is None for row in shown)
-        table.add_column(Text(str(column)), justify="right" if numeric else "left", overflow="fold")
-    for number, row in enumerate(shown):
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, GAP - 1, 0, 0))
+    for name, width, right in zip(header, fit.widths, numeric, strict=True):
+        table.add_column(Text(name), justify="right" if right else "left", width=width, overflow="fold")
+    for number, row in enumerate(cells):
         style = styles[number] if styles else None
-        table.add_row(*(Text(cell(value, grouped=grouped)) for value in row), style=style)
-    out().print(table)
+        table.add_row(*(Text(row[place]) for place in fit.shown), style=style)
+    console.width = max(console.width, sum(fit.widths) + GAP * len(fit.widths))
+    console.print(table, soft_wrap=False)
+
+
+def _print_records(
+    header: Sequence[str], cells: Sequence[Sequence[str]], styles: Sequence[str] | None, console: "Console"
+) -> None:
+    """Each row as lines of `name value`, for what no terminal of this width holds side by side."""
+    from rich.cells import cell_len, set_cell_size
+    from rich.text import Text
+
+    names = max(map(cell_len, header))
+    for number, row in enumerate(cells):
+        lines = []
+        for name, value in zip(header, row, strict=True):
+            first, *more = wrapped(value, max(20, console.width - names - GAP), cell_len)
+            lines.append(f"{set_cell_size(name, names + GAP)}{first}")
+            lines += [f"{'':{names + GAP}}{line}" for line in more]
+        style = styles[number] if styles else ""
+        console.print(Text("\n".join(lines)), style=style, soft_wrap=True)
+        if number < len(cells) - 1:
+            console.print()
+
+
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """A number with its noun: 1 letter, 1,200 letters; `plural` where it is not the noun with an s."""
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
 
 
 def cell(value: Any, *, grouped: bool = True) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from firn.deployment.terminal import counted
 from firn.errors import FirnError
 from firn.ingest.replay import Choice, Letter, Replayed, acknowledged
 from firn.log import layout, published_configs
@@ -71,17 +72,19 @@ class Summary:
     def lines(self) -> Iterator[str]:
         """It in words, with what to run next."""
         verb = "can be replayed" if self.dry_run else "replayed"
-        yield f"{self.stream}: {self.letters:,} letters {verb}, {self.events:,} events (config {self.config[:12]})"
+        letters, events = counted(self.letters, "letter"), counted(self.events, "event")
+        yield f"{self.stream}: {letters} {verb}, {events} (config {self.config[:12]})"
         if self.finished:
-            yield f"{len(self.finished):,} batches of replays that had died were staged: {', '.join(self.finished)}"
+            batches = counted(len(self.finished), "batch", "batches")
+            yield f"staged {batches} of replays that had died: {', '.join(self.finished)}"
         if self.ignored:
-            yield f"{self.ignored:,} events change no row, or no rule takes their table: they count as ignored"
+            yield f"ignored {counted(self.ignored, 'event')}: no row changes, or no rule takes the table"
         if self.dead_again:
-            yield f"{self.dead_again:,} events of letters that held several are dead letters of the new batch"
+            yield f"{counted(self.dead_again, 'event')} of letters that held several: dead letters of the new batch"
         if self.unplaced:
-            yield f"{self.unplaced:,} events have no position: they count as the newest of their rows (see order_by)"
+            yield f"{counted(self.unplaced, 'event')} without a position: the newest of their rows (see order_by)"
         for reason, number in sorted(self.still.items()):
-            yield f"{number:,} stay dead, {reason}: {self.examples[reason]}"
+            yield f"{number:,} still dead, {reason}: {self.examples[reason]}"
             yield f"    {advice(reason)}"
         if self.letters and self.dry_run:
             yield f"Next: firn dead replay {self.stream}"

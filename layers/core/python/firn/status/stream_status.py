@@ -12,6 +12,7 @@ from firn.changes.positions import by_arrival
 from firn.config.model import StreamConfig
 from firn.config.modes import KEYLESS
 from firn.config.names import TableName
+from firn.deployment.terminal import counted
 from firn.ingest.replay import acknowledged
 from firn.log import backlog, cuts, epochs, freshness, holds, layout, published_configs, table_health
 from firn.log.dead_letters import replay_marks
@@ -166,7 +167,7 @@ def _status(
     notes += progress.notes(store, stream)
     notes += [note for one in tables if (note := _fed_no_more(settings, one)) is not None]
     if waiting:
-        notes.append(f"{waiting:,} dead letters wait: firn dead list {stream}")
+        notes.append(f"{counted(waiting, 'dead letter')} to replay: firn dead list {stream}")
     return StreamStatus(
         stream=stream,
         pending_events=sum(batch.events for batch in found.free),

@@ -19,10 +19,9 @@ from firn_lake.reading.lineage import changes_nothing, line
 from firn_lake.reading.rows import BATCH_SIZE, Batches
 from firn_lake.reading.versions import Version
 from firn_lake.schemas.arrow_types import arrow_schema
-from firn_lake.tables import key_columns
+from firn_lake.tables import key_of
 
 if TYPE_CHECKING:
-    from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
 SNAPSHOT: Final = "_snapshot"
@@ -187,11 +186,6 @@ def _wider(kind: IcebergType, other: IcebergType | None) -> IcebergType:
         return promote(kind, other)
     except ResolveError:
         return kind
-
-
-def key_of(metadata: "TableMetadata") -> tuple[str, ...]:
-    """The columns that tell the rows of a table apart: Firn's key, else Iceberg's identifier fields."""
-    return key_columns(metadata.properties.get("firn.key")) or tuple(sorted(metadata.schema().identifier_field_names()))
 
 
 def key_then(version: Version) -> tuple[str, ...]:

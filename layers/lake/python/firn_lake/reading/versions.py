@@ -15,7 +15,7 @@ from pyparsing import ParseException
 
 from firn.changes.metadata_columns import METADATA
 from firn.errors import TerminalError
-from firn.tables.snapshot_history import AsOf
+from firn.tables.snapshot_history import AsOf, NoSuchMoment
 from firn_lake.reading.files import Source
 from firn_lake.reading.manifests import KNOWN, Planner
 from firn_lake.reading.moments import snapshot_at, snapshot_in
@@ -134,6 +134,21 @@ def version_at(table: "Table", as_of: AsOf, cut: "Cut | None" = None) -> Version
     ref = table.metadata.refs.get(as_of.strip()) if isinstance(as_of, str) else None
     today = cut is None and (as_of is None or (ref is not None and ref.snapshot_ref_type.value == "branch"))
     return version_of(table, snapshot, table.schema() if today else None)
+
+
+def version_named(table: "Table", which: int | str) -> Version:
+    """The table at a snapshot, by its id or (a text) the name of a tag or branch. Raises NoSuchMoment."""
+    refs = table.metadata.refs
+    if isinstance(which, str) and which in refs:
+        return version_at(table, which)
+    number = int(which) if str(which).isdecimal() else None
+    snapshot = None if number is None else table.snapshot_by_id(number)
+    if snapshot is None:
+        raise NoSuchMoment(
+            f"{shown(table)} has no version {which!r}, or it has expired; it has the tags and branches "
+            f"{', '.join(sorted(refs)) or '(none)'}, and firn history {shown(table)} lists its snapshots"
+        )
+    return version_of(table, snapshot)
 
 
 def version_of(table: "Table", snapshot: "Snapshot | None", schema: Schema | None = None) -> Version:

@@ -18,8 +18,15 @@ import sqlglot
 from duckdb.sqltypes import DuckDBPyType
 from sqlglot import exp
 
-from firn.errors import TerminalError
-from firn_lake.sql.query_errors import explained, parameters_fault
+from firn.changes.metadata_columns import METADATA
+from firn_lake.sql.as_of import EXPLAIN
+from firn_lake.sql.query_errors import (
+    NotEncodable,
+    QueryError,
+    QueryTooLarge,
+    explained,
+    parameters_fault,
+)
 from firn_lake.sql.table_scan import TableScan
 
 _SEALED: dict[str, str | bool | int | float | list[str]] = {
@@ -36,18 +43,6 @@ _NOT_ARROW: Final = frozenset({"uhugeint", "bit", "bignum", "time with time zone
 
 SNAPSHOTS: Final = "firn.snapshots"
 """Metadata of a result's schema: JSON of each table that was read -> the snapshot that it was read at."""
-
-
-class QueryError(TerminalError):
-    """The query can't be run; the text says where and what to write instead."""
-
-
-class QueryTooLarge(QueryError):
-    """The query takes more time, memory or rows than its limits allow."""
-
-
-class NotEncodable(QueryError):
-    """A column of the result has a type or a value that the answer can't hold; the text names both."""
 
 
 @dataclass(frozen=True)
@@ -73,41 +68,59 @@ Parameters = Sequence[Any] | Mapping[str, Any] | None
 @dataclass(frozen=True)
 class View:
     """A table as a query names it. `written`: lake, namespace and table, the first two "" where it leaves them out;
-    `scans`: what the name means, by lake; more than one are put together, with the lake's name in `_lake`."""
+    `scans`: what the name means, by lake; more than one are put together, with the lake's name in `_lake`. `clause`:
+    the moment that the query gives this table alone."""
 
     written: tuple[str, str, str]
     scans: Mapping[str, TableScan]
     together: bool = False
+    clause: str = ""
+
+    @property
+    def read(self) -> dict[str, TableScan]:
+        """What is read, by how a result names it."""
+        return {
+            _name(lake, scan) + (f" {self.clause}" if self.clause else ""): scan for lake, scan in self.scans.items()
+        }
 
 
 @dataclass(frozen=True)
 class Result:
-    """Rows as they come: `batches` can be read once, while the query is open. The schema's metadata has SNAPSHOTS."""
+    """Rows as they come: `batches` can be read once, while the query is open. The schema's metadata has SNAPSHOTS.
+    `tables`: the names of those that are read."""
 
     schema: pa.Schema
     batches: Iterator[pa.RecordBatch]
+    tables: tuple[str, ...] = ()
 
 
 Views = Callable[[Sequence[tuple[str, ...]]], Sequence[View]]
 
 
-def run(sql: str, parameters: Parameters, limits: Limits, views: Views) -> pa.Table:
+def run(sql: str, parameters: Parameters, limits: Limits, views: Views, *, all_columns: bool = False) -> pa.Table:
     """The result of one SELECT, whole. As for `running`."""
-    with running(sql, parameters, limits, views) as found:
+    with running(sql, parameters, limits, views, all_columns=all_columns) as found:
         return pa.Table.from_batches(list(found.batches), found.schema)
 
 
 @contextmanager
-def running(sql: str, parameters: Parameters, limits: Limits, views: Views) -> Iterator[Result]:
-    """The result of one SELECT. `views` gets the names of the tables in it, as they are written, part by part.
+def running(
+    sql: str, parameters: Parameters, limits: Limits, views: Views, *, all_columns: bool = False
+) -> Iterator[Result]:
+    """The result of one SELECT, or the plan that an EXPLAIN [ANALYZE] of one gives.
+
+    views        gets the names of the tables in it, as they are written, part by part
+    all_columns  `*` holds Firn's own `_firn_…` columns too; without, only those that the query names somewhere
 
     Raises QueryError, QueryTooLarge, NotEncodable, and what the scans and `views` raise; so does reading the rows.
     """
     with duckdb.connect(":memory:", config=_SEALED | _in_memory(limits.memory)) as connection:
-        _require_one_select(connection, sql, parameters)
-        shown = views(_named_tables(_parse(sql)))
+        select = _without_explain(sql)
+        _require_one_select(connection, select, parameters)
+        shown = views(_named_tables(_parse(select)))
+        hidden = frozenset() if all_columns else _own_columns_left_out(select)
         for number, view in enumerate(shown):
-            _register(connection, number, view)
+            _register(connection, number, view, hidden)
         # Its bar would come out among the rows: it writes to standard output.
         connection.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false; SET lock_configuration = true")
         stopped = threading.Event()
@@ -116,9 +129,10 @@ def running(sql: str, parameters: Parameters, limits: Limits, views: Views) -> I
                 result = connection.sql(sql, params=parameters)
                 _require_arrow(result)
                 reader = result.to_arrow_reader(_BATCH)
-                read = {_name(lake, scan): scan.snapshot for view in shown for lake, scan in view.scans.items()}
+                read = {name: scan.snapshot for view in shown for name, scan in view.read.items()}
                 schema = reader.schema.with_metadata({SNAPSHOTS: json.dumps(read)})
-                yield Result(schema, _at_most(limits, reader, schema))
+                names = tuple(scan.name for view in shown for scan in view.scans.values())
+                yield Result(schema, _at_most(limits, reader, schema), tuple(dict.fromkeys(names)))
         except (duckdb.Error, pa.ArrowException, TypeError) as error:
             if stopped.is_set():
                 raise QueryTooLarge(
@@ -221,11 +235,27 @@ def _require_one_select(connection: duckdb.DuckDBPyConnection, sql: str, paramet
         raise QueryError(f"one statement, please: this text has {len(statements)}")
     if statements[0].type != duckdb.StatementType.SELECT:
         raise QueryError(
-            f"firn query only reads: write SELECT … or WITH … SELECT, not {statements[0].type.name}. "
+            f"a query only reads: write SELECT …, WITH … SELECT or EXPLAIN SELECT …, not {statements[0].type.name}. "
             "Tables change through their stream alone"
         )
     if (fault := parameters_fault(statements[0].named_parameters, parameters)) is not None:
         raise QueryError(fault)
+
+
+def _without_explain(sql: str) -> str:
+    """The SELECT of an EXPLAIN [ANALYZE]; any other text as it is."""
+    found = EXPLAIN.match(sql)
+    return sql if found is None else sql[found.end() :]
+
+
+def _own_columns_left_out(sql: str) -> frozenset[str]:
+    """Firn's own columns that the query does not name, so that its `*` leaves them out. None of them where it asks for
+    them by a pattern: COLUMNS('_firn_.*')."""
+    said = sql.casefold()
+    if "_firn_" not in said:
+        return METADATA
+    named = frozenset(name for name in METADATA if name in said)
+    return METADATA - named if named else frozenset()
 
 
 def _parse(sql: str) -> exp.Expr:
@@ -251,7 +281,7 @@ def _named_tables(tree: exp.Expr) -> list[tuple[str, ...]]:
     return list(found)
 
 
-def _register(connection: duckdb.DuckDBPyConnection, number: int, view: View) -> None:
+def _register(connection: duckdb.DuckDBPyConnection, number: int, view: View, hidden: frozenset[str]) -> None:
     lake, namespace, table = view.written
     if lake:
         connection.execute(f"ATTACH IF NOT EXISTS ':memory:' AS {_quoted(lake)}")
@@ -263,7 +293,12 @@ def _register(connection: duckdb.DuckDBPyConnection, number: int, view: View) ->
         source = f"firn_table_{number}_{place}"
         connection.register(source, scan)
         text = name.replace("'", "''")
-        parts.append(f"SELECT '{text}' AS _lake, * FROM {source}" if view.together else f"FROM {source}")  # noqa: S608
+        lake_of = f"'{text}' AS _lake, " if view.together else ""
+        left_out = [column for column in scan.columns if column in hidden]
+        if len(left_out) == len(scan.columns):
+            left_out = []
+        but = f" EXCLUDE ({', '.join(map(_quoted, left_out))})" if left_out else ""
+        parts.append(f"SELECT {lake_of}*{but} FROM {source}")  # noqa: S608
     connection.execute(f"CREATE VIEW {schema}.{_quoted(table)} AS {' UNION ALL BY NAME '.join(parts)}")
 
 

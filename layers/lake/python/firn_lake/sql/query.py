@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
+from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
@@ -12,19 +13,19 @@ from firn_lake.fresh.following_table import FollowingTable
 from firn_lake.fresh.fresh_rows import FreshTable
 from firn_lake.fresh.fresh_tables import Fresh
 from firn_lake.reading.read_recorder import OnRead
-from firn_lake.reading.versions import version_at
+from firn_lake.reading.versions import version_at, version_named
+from firn_lake.sql.as_of import PinnedTable, pinned
 from firn_lake.sql.duck import (
     NO_LIMITS,
     Limits,
     Parameters,
-    QueryError,
-    QueryTooLarge,
     Result,
     View,
     Views,
     run,
     running,
 )
+from firn_lake.sql.query_errors import QueryError, QueryTooLarge
 from firn_lake.sql.table_scan import TableScan
 from firn_lake.tables import TableNotFound, match_identifier, table_identifiers
 
@@ -45,6 +46,8 @@ def query(
     limits: Limits = NO_LIMITS,
     on_read: OnRead | None = None,
     fresh: Fresh | None = None,
+    *,
+    all_columns: bool = False,
 ) -> pa.Table:
     """Run one SELECT (DuckDB's dialect) over the catalog's tables and return its result.
 
@@ -53,12 +56,15 @@ def query(
     `as_of` (see `reading/moments.py`), or all at `cut`, which is consistent across tables. Times are UTC.
     Of each table the files, columns and rows are read that DuckDB asks for (`scanning`), and streamed through
     the query: only what it keeps is in memory. `on_read` hears of each table. `fresh`: with what waits for the tables,
-    instead of `as_of` and `cut`.
+    instead of `as_of` and `cut`. A table with a moment of its own (FOR VERSION AS OF, FOR TIMESTAMP AS OF: as_of.py) is
+    read at that. `all_columns`: `*` holds Firn's own `_firn_…` columns, which it leaves out else.
 
     Raises QueryError, QueryTooLarge, NotEncodable, TableNotFound, NoSuchMoment, NotFresh, UnreadableFile,
     StorageUnavailable.
     """
-    return run(sql, parameters, limits, _views(Tables(catalog, as_of, cut, fresh, on_read)))
+    asked = pinned(sql)
+    views = _views(Tables(catalog, as_of, cut, fresh, on_read), asked.tables)
+    return run(asked.sql, parameters, limits, views, all_columns=all_columns)
 
 
 def streamed(
@@ -70,21 +76,31 @@ def streamed(
     limits: Limits = NO_LIMITS,
     on_read: OnRead | None = None,
     fresh: Fresh | None = None,
+    *,
+    all_columns: bool = False,
 ) -> AbstractContextManager[Result]:
     """The same, its rows as they come: for results that are too large to hold. Reading them raises as `query` does."""
-    return running(sql, parameters, limits, _views(Tables(catalog, as_of, cut, fresh, on_read)))
+    asked = pinned(sql)
+    views = _views(Tables(catalog, as_of, cut, fresh, on_read), asked.tables)
+    return running(asked.sql, parameters, limits, views, all_columns=all_columns)
 
 
-def _views(tables: "Tables") -> Views:
+def _views(tables: "Tables", moments: Mapping[str, PinnedTable]) -> Views:
     def views(names: Sequence[tuple[str, ...]]) -> list[View]:
-        for parts in names:
+        own = {parts: moments[parts[0]] for parts in names if parts[0] in moments}
+        for parts in (own[one].parts if one in own else one for one in names):
             if len(parts) > 2:
                 nested = ".".join(parts[:-1])
                 text = ".".join(parts)
                 raise QueryError(f'{text}: write a nested namespace as one quoted name, "{nested}".{parts[-1]}')
-        resolved = one_spelling_each({parts: tables.meant(parts) for parts in names})
+        resolved = one_spelling_each({parts: tables.meant(parts) for parts in names if parts not in own})
         tables.load(resolved.values())
-        return [View(written(parts), {"": tables.scan(identifier)}) for parts, identifier in resolved.items()]
+        now = [View(written(parts), {"": tables.scan(identifier)}) for parts, identifier in resolved.items()]
+        then = [
+            View(written(parts), {"": tables.scan_at(tables.meant(one.parts), one)}, clause=one.clause)
+            for parts, one in own.items()
+        ]
+        return now + then
 
     return views
 
@@ -133,6 +149,14 @@ class Tables:
             if self._on_read is not None:
                 self._on_read(identifier)
         return self._scans[identifier]
+
+    def scan_at(self, identifier: tuple[str, ...], at: PinnedTable) -> TableScan:
+        """The table at a moment of its own, to be scanned. Raises NoSuchMoment, StorageUnavailable."""
+        table = self._catalog.load_table(identifier)
+        found = version_named(table, at.moment) if not isinstance(at.moment, datetime) else version_at(table, at.moment)
+        if self._on_read is not None:
+            self._on_read(identifier)
+        return TableScan(found)
 
 
 def written(parts: tuple[str, ...]) -> tuple[str, str, str]:

@@ -4,6 +4,21 @@ from collections.abc import Collection, Mapping, Sequence
 
 import duckdb
 
+from firn.errors import TerminalError
+
+
+class QueryError(TerminalError):
+    """The query can't be run; the text says where and what to write instead."""
+
+
+class QueryTooLarge(QueryError):
+    """The query takes more time, memory or rows than its limits allow."""
+
+
+class NotEncodable(QueryError):
+    """A column of the result has a type or a value that the answer can't hold; the text names both."""
+
+
 _KINDS = "a number, text, bool, bytes, Decimal, date, time, datetime, list or dict"
 
 

@@ -3,8 +3,7 @@
 from typing import TYPE_CHECKING, Literal
 
 from firn.errors import ConfigError
-from firn_lake.changes.row_changes import key_of
-from firn_lake.tables import TableNotFound, find_table, shown
+from firn_lake.tables import TableNotFound, find_table, key_of, shown
 from firn_lake.writing.data_files import write_files
 from firn_lake.writing.sources import Given, Query, Source
 from firn_lake.writing.table_creation import create
