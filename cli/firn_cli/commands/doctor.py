@@ -16,7 +16,7 @@ import typer
 
 from firn.deployment.stack import NoStack
 from firn.deployment.target import find_stack, is_deployed
-from firn.deployment.terminal import counted, print_json, spinner
+from firn.deployment.terminal import print_json, spinner
 from firn.errors import FirnError
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 from firn_cli.self_check import Check, SelfCheck
@@ -141,10 +141,8 @@ def configuration(file: Path) -> Check:
         return Check("config", False, str(error), f"fix {file} as it says")
     tables = sum(len(stream.tables) for stream in config.streams.values())
     found = sum(len(stream.pipelines) for stream in config.streams.values())
-    pipelines = f", {counted(found, 'pipeline')}" if found else ""
-    return Check(
-        "config", True, f"{file}: {counted(len(config.streams), 'stream')}, {counted(tables, 'table rule')}{pipelines}"
-    )
+    pipelines = f", {found} pipelines" if found else ""
+    return Check("config", True, f"{file}: {len(config.streams)} streams, {tables} table rules{pipelines}")
 
 
 def stack(folder: Path) -> Check:

@@ -1,12 +1,13 @@
 """`firn flush [STREAM]`: seal, commit, wait."""
 
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
-from firn.deployment.flush_run import flush
+from firn.deployment.flush_run import StreamFlushed, flush
 from firn.deployment.target import find_stack
-from firn.deployment.terminal import notes, print_json
+from firn.deployment.terminal import ago, counted, notes, print_json
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 
 
@@ -36,13 +37,27 @@ def command(
         print_json(results)
         return
     for one in results:
-        if not one.epoch:
-            said = "nothing was sent yet"
-        elif not one.runs and not one.batches:
-            said = f"nothing new; all up to epoch {one.epoch} is committed"
-        else:
-            tables = f"{len(one.tables)} table{'' if len(one.tables) == 1 else 's'}"
-            said = f"{one.events:,} events, committed up to epoch {one.epoch} in {tables}: {one.seconds:.1f} s"
-        typer.echo(f"{one.stream}: {said}")
+        typer.echo(f"{one.stream}: {told(one, datetime.now(UTC))}")
         for table, reason in one.quarantined.items():
             typer.echo(f"{one.stream}: {table} is quarantined ({reason}) and stays behind: see firn status", err=True)
+
+
+def told(one: StreamFlushed, now: datetime) -> str:
+    """What became of a stream's events, for people."""
+    if not one.epoch:
+        return "nothing was sent yet"
+    if not one.runs and not one.batches:
+        when = f", {ago(datetime.fromisoformat(one.committed_at), now)}" if one.committed_at else ""
+        return f"nothing new: the schedule has committed all up to epoch {one.epoch}{when}"
+    dead = sum(each.letters for each in one.dead)
+    taken = one.events + one.earlier
+    said = counted(taken + sum(each.letters for each in one.dead if each.at_ingest), "event")
+    if dead:
+        reasons = ", ".join(sorted({each.reason for each in one.dead}))
+        committed = taken - sum(each.letters for each in one.dead if not each.at_ingest)
+        said += f": {committed:,} committed, {counted(dead, 'dead letter')} ({reasons}), "
+        said += f"see firn dead show {one.dead[0].object}; up to"
+    else:
+        said += ", committed up to"
+    said += f" epoch {one.epoch} in {counted(len(one.tables), 'table')}: {one.seconds:.1f} s"
+    return said + (f" ({one.earlier:,} of them the schedule had sealed before)" if one.earlier else "")

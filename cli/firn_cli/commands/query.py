@@ -45,12 +45,7 @@ def command(
 ) -> None:
     """Run one read-only SELECT over the tables. Quote odd names: SELECT "Some Column" FROM shop."Mixed Case". One table
     at a moment of its own: FROM shop.orders FOR VERSION AS OF 'month-end', or FOR TIMESTAMP AS OF '2026-01-31'."""
-    if cut is None and stream is not None:
-        raise typer.BadParameter("it goes with --cut", param_hint="--stream")
-    if cut is not None and as_of is not None:
-        raise typer.BadParameter("give one of them: a cut is a moment already", param_hint="--cut, --as-of")
-    if fresh and (cut is not None or as_of is not None):
-        raise typer.BadParameter("fresh is now: it goes with no other moment", param_hint="--fresh, --as-of, --cut")
+    _expect_one_moment(as_of, cut, stream, fresh=fresh)
     from firn_lake.catalogs.stack_catalog import catalog_of
     from firn_lake.fresh.fresh_tables import Fresh
     from firn_lake.sql.query import query
@@ -79,6 +74,16 @@ def command(
         print_json(result.to_pylist())
     else:
         _show(result, limit, wide=wide)
+
+
+def _expect_one_moment(as_of: str | None, cut: str | None, stream: str | None, *, fresh: bool) -> None:
+    """Raises typer's BadParameter."""
+    if cut is None and stream is not None:
+        raise typer.BadParameter("it goes with --cut", param_hint="--stream")
+    if cut is not None and as_of is not None:
+        raise typer.BadParameter("give one of them: a cut is a moment already", param_hint="--cut, --as-of")
+    if fresh and (cut is not None or as_of is not None):
+        raise typer.BadParameter("fresh is now: it goes with no other moment", param_hint="--fresh, --as-of, --cut")
 
 
 def _show(result: "pa.Table", limit: int, *, wide: bool) -> None:

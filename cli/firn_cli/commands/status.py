@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from firn.deployment.target import find_stack
+from firn.deployment.target import find_stack, is_down
 from firn.deployment.terminal import ago, print_json, print_table, size
 from firn_cli.options import DEFAULT_DIR, Dir, Json, Wide
 
@@ -55,6 +55,9 @@ def command(
             ]
         )
         return
+    if is_down(stack):
+        typer.echo(f"the stack of {folder} is down: it accepts nothing and starts no job; start it with firn up")
+        typer.echo("below is what its files hold\n")
     if not found:
         typer.echo("no streams: write firn.yaml (firn init)", err=True)
         raise typer.Exit

@@ -142,6 +142,14 @@ def test_nothing_listens_at_the_url() -> None:
         shop.close()
 
 
+def test_a_stack_that_never_ran_is_named_within_two_seconds() -> None:
+    began = time.monotonic()
+    with pytest.raises(StreamUnreachable, match=r"nothing listens at http://127\.0\.0\.1:9: .*firn up"):  # noqa: SIM117
+        with firn.Producer("shop", url="http://127.0.0.1:9") as shop:
+            shop.insert("public.orders", {"id": 1})
+    assert time.monotonic() - began < 2
+
+
 def test_a_refused_batch_says_why(ingress: Ingress) -> None:
     ingress.planned = [(404, {}, {"error": "unknown_stream", "message": "no stream 'shop'"})]
     shop = firn.Producer("shop", url=ingress.url, retry=QUICK)

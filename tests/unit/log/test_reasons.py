@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from firn.changes.decode.codec import DECIMAL_AS_TEXT
 from firn.log.dead_letters.reasons import ADVICE, advice
 
 ROOT = Path(__file__).parents[3]
@@ -37,3 +38,10 @@ def test_the_page_lists_each_reason_and_no_other() -> None:
 
 def test_a_reason_of_a_newer_firn_is_looked_up() -> None:
     assert "docs/dead-letters.md" in advice("invented_later")
+
+
+def test_a_decimal_that_is_no_base64_is_likely_sent_as_text() -> None:
+    said = advice("type_mismatch", f"column total: the text is not base64{DECIMAL_AS_TEXT}")
+    assert said.startswith("write `debezium: {decimal.handling.mode: string}` of the stream into firn.yaml")
+    assert said.endswith(f"else {advice('type_mismatch')}")
+    assert advice("type_mismatch", "column total: not a number") == advice("type_mismatch")

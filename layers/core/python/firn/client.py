@@ -85,9 +85,11 @@ class StreamClient:
         headers: Mapping[str, str] | None = None,
         secret: str | None = None,
         sleep: Callable[[float], None] = time.sleep,
+        found_within: float | None = None,
     ) -> None:
         """`secret`: the sender's, if the streams ask for one: a `whsec_…` signs each request, any other is an API key.
-        None: what the file holds that FIRN_SECRET_FILE names. Raises ConfigError if it is none."""
+        None: what the file holds that FIRN_SECRET_FILE names. Raises ConfigError if it is none. `found_within`: seconds
+        after which an address where nothing has listened yet is given up, whatever `retry` allows."""
         parts = urlsplit(url if "://" in url else f"http://{url}")
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise ValueError(f"{url!r} is not a URL of a stack: write http://127.0.0.1:8080 or https://…")
@@ -95,6 +97,7 @@ class StreamClient:
         self._base = parts.path.rstrip("/")
         self._secure, self._host, self._port = parts.scheme == "https", parts.hostname, parts.port
         self._timeout, self._retry, self._sleep = timeout, retry or Retry(), sleep
+        self._found_within = found_within
         self._headers = dict(headers or {})
         self._secret = _from_file() if secret is None else secret
         self._signing = _signing_key(self._secret)
@@ -132,7 +135,7 @@ class StreamClient:
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
         """One request with retries; returns the JSON object of the answer. Raises as `post` does."""
-        failures, reason, waited = 0, "", 0.0
+        failures, reason, waited, began = 0, "", 0.0, time.monotonic()
         while True:
             asked: float | None = None
             try:
@@ -140,7 +143,14 @@ class StreamClient:
             except (OSError, http.client.HTTPException) as error:
                 self.close()
                 reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+                if (
+                    self._found_within is not None
+                    and isinstance(error, ConnectionRefusedError | socket.gaierror)
+                    and time.monotonic() - began + self._retry.first_wait * 2**failures > self._found_within
+                ):
+                    raise StreamUnreachable(f"nothing listens at {self.url}: {self._instead}") from error
             else:
+                self._found_within = None
                 if status < 400:
                     return _json_object(text)
                 if status not in RETRIED_STATUSES:
@@ -160,6 +170,12 @@ class StreamClient:
                 waits = f", {waited:.0f} s of waiting as it asked" if waited else ""
                 raise StreamUnreachable(f"{method} {self.url}{path}: {reason}, {failures} tries{waits}")
             self._sleep(self._retry.wait(failures, asked, _RANDOM.random()))
+
+    @property
+    def _instead(self) -> str:
+        if self._host in ("127.0.0.1", "localhost", "::1"):
+            return "start the embedded stack (firn up; firn doctor finds what it lacks), or give its address in url"
+        return "look at the address in url (the output Url of the deployment) and at the network"
 
     def close(self) -> None:
         """Close the connection; the next request opens a new one."""

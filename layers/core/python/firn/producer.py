@@ -23,6 +23,7 @@ from firn.errors import ConfigError, FirnError, RequestError
 MAX_BATCH_BYTES = 3_000_000
 """A batch is sent before its body grows beyond this: ingress takes 4 MB by default."""
 
+_FOUND_WITHIN = 0.9  # twice that, since leaving the `with` block tries again, is less than two seconds
 Row = Mapping[str, Any]
 _OPS = {"c": "insert", "u": "update", "d": "delete"}
 _ROW = "row"
@@ -97,6 +98,9 @@ class Producer:
 
     `secret` is the sender's, where the stream asks for one (firn.client.StreamClient).
 
+    Where nothing listens at `url` from the first, a send gives up within a second and says so; once the stack was
+    reached, and where `retry` is given, it is tried again as Retry says.
+
     Values: Decimal, datetime, date, time and UUID are sent as text, bytes as base64, NaN and infinities as text. Where
     firn.yaml declares such columns, give the stream `debezium: {decimal.handling.mode: string,
     time.precision.mode: isostring}`.
@@ -119,7 +123,9 @@ class Producer:
         if batch_size < 1 or flush_interval <= 0:
             raise ValueError("batch_size must be at least 1, flush_interval more than 0 seconds")
         self._stream, self._batch_size, self._flush_interval = stream, batch_size, flush_interval
-        self._client = StreamClient(url, retry=retry, headers=headers, secret=secret)
+        self._client = StreamClient(
+            url, retry=retry, headers=headers, secret=secret, found_within=_FOUND_WITHIN if retry is None else None
+        )
         self._clock = clock
         self._start = _start(url, stream, int(clock() * 1000), None if state is None else Path(state))
         self._run = uuid.uuid4().hex  # makes the batches' idempotency keys this producer's own

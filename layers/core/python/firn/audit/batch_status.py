@@ -243,8 +243,8 @@ def _of_object(store: Store, path: str, batch: str) -> list[DeadStatus]:
         again = [claims[row] for row, _ in letters if row in claims]
         found.append(
             DeadStatus(
-                name, table, reason, len(letters), letters[0][1].message, advice(reason), len(again),
-                sorted(set(again)),
+                name, table, reason, len(letters), letters[0][1].message,
+                advice(reason, letters[0][1].message), len(again), sorted(set(again)),
             )
         )  # fmt: skip
     return found

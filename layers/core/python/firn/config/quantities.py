@@ -11,6 +11,7 @@ _BYTES: Final = {
 }  # fmt: skip
 MOST_OF_A_BODY: Final = 4_700_000
 _FRACTION: Final = re.compile(r"\s*(\d{1,4}\.\d{1,3})\s*([KkMm][Bb])\s*")
+_WORDS: Final = {"sec": "s", "second": "s", "min": "m", "minute": "m", "hr": "h", "hour": "h", "day": "d"}
 _QUANTITY: Final = re.compile(r"\s*(\d{1,12})\s*([A-Za-z]*)\s*")
 
 
@@ -18,7 +19,8 @@ def seconds(text: str) -> int:
     """`60s`, `5m`, `1h` -> seconds, from 1 s to 1 day. Raises ValueError, whose text says what to write."""
     number, unit = _parts(text)
     if number is None or unit not in _SECONDS:
-        raise ValueError(f"{text!r} is not a duration; write {number or 60}s, or use m for minutes, h for hours")
+        instead = _in_short(number, unit) or f"{number or 60}s, or use m for minutes, h for hours"
+        raise ValueError(f"{text!r} is not a duration; write {instead}")
     value = number * _SECONDS[unit]
     if not 1 <= value <= 86_400:
         raise ValueError(f"{text!r} is not from 1s to 24h; write 60s")
@@ -35,7 +37,8 @@ def days(text: str) -> int:
     """`5d`, `12h` -> seconds, from 1 s to 10 years. Raises ValueError, whose text says what to write."""
     number, unit = _parts(text)
     if number is None or unit not in _SECONDS:
-        raise ValueError(f"{text!r} is not a duration; write {number or 5}d, or use h for hours")
+        instead = _in_short(number, unit) or f"{number or 5}d, or use h for hours"
+        raise ValueError(f"{text!r} is not a duration; write {instead}")
     value = number * _SECONDS[unit]
     if not 1 <= value <= 3650 * 86_400:
         raise ValueError(f"{text!r} is not from 1s to 3650d; write 5d")
@@ -82,6 +85,20 @@ def body_size(text: str) -> int:
     if not 10**3 <= value <= MOST_OF_A_BODY:
         raise ValueError(f"{text!r} is not from 1KB to 4.7MB; write 1MB")
     return value
+
+
+def _in_short(number: int | None, unit: str) -> str | None:
+    """How a duration in words is written here: `1 minute` as `60s or 1m`; None for no word of time."""
+    short = _WORDS.get(unit.removesuffix("s") if unit not in _WORDS else unit)
+    if number is None or short is None:
+        return None
+    return (
+        f"{number}s"
+        if short == "s"
+        else f"{number * _SECONDS[short]}s or {number}{short}"
+        if short == "m"
+        else f"{number}{short}"
+    )
 
 
 def _parts(text: str) -> tuple[int | None, str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from firn.deployment.flush_outcome import DeadOfFlush, events_and_letters
 from firn.deployment.stack import Paused, Stack
 from firn.errors import FirnError, TransientError, UnknownOutcome
 from firn.runs.job_runs import ENDED
@@ -32,7 +33,9 @@ class StreamFlushed:
     """What a flush did for one stream. `epoch`: all up to it is committed; 0 if there was never anything.
 
     `events`, `batches`: of the epochs that this flush sealed. `tables`: target table to snapshot id, as the cut says;
-    `quarantined`: those that it leaves behind, with the reason.
+    `quarantined`: those that it leaves behind, with the reason. `earlier`: events of epochs that the schedule had
+    sealed before and that were not committed yet; `dead`: letters of all these events, by object and reason.
+    `committed_at`: of the newest cut, an ISO time.
     """
 
     stream: str
@@ -43,11 +46,15 @@ class StreamFlushed:
     tables: Mapping[str, int] = field(default_factory=dict)
     quarantined: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
+    earlier: int = 0
+    dead: Sequence[DeadOfFlush] = ()
+    committed_at: str | None = None
 
 
 @dataclass
 class _Pending:
     flushed: StreamFlushed
+    first: int
     target: int
     run: str | None
     ours: bool  # this flush started the run: its failure is ours to tell
@@ -79,6 +86,7 @@ def flush(
     while waiting:
         for name, pending in list(waiting.items()):
             if _committed(stack, store, pending, report):
+                _account(store, pending)
                 _end(store, pending.flushed, started)
                 finished.append(pending.flushed)
                 del waiting[name]
@@ -151,7 +159,7 @@ def _pending(answer: Mapping[str, Any], flushed: StreamFlushed) -> _Pending | No
             "started: the stack names no EMR Serverless application (FIRN_EMR_APPLICATION_ID)"
         )
     flushed.runs.append(run)
-    return _Pending(flushed, int(answer["pending"][1]), run, ours=bool(answer.get("run")))
+    return _Pending(flushed, int(answer["pending"][0]), int(answer["pending"][1]), run, ours=bool(answer.get("run")))
 
 
 def _committed(stack: Stack, store: "Store", pending: _Pending, report: Report) -> bool:
@@ -230,11 +238,20 @@ def _emr(stack: Stack, operation: str, **request: str) -> Any:
     return getattr(_clients[endpoint], operation)(applicationId=stack.env["FIRN_EMR_APPLICATION_ID"], **request)
 
 
+def _account(store: "Store", pending: _Pending) -> None:
+    """What became of the events that were waited for."""
+    flushed = pending.flushed
+    numbers = range(pending.first, pending.target + 1)
+    events, flushed.dead = events_and_letters(store, flushed.stream, numbers)
+    flushed.earlier = max(0, events - flushed.events)
+
+
 def _end(store: "Store", flushed: StreamFlushed, started: float) -> None:
     from firn.log import cuts
 
     flushed.epoch = cuts.newest(store, flushed.stream)
     cut = cuts.read(store, flushed.stream, flushed.epoch) if flushed.epoch else None
     flushed.tables = dict(cut.tables) if cut else {}
+    flushed.committed_at = cut.made_at if cut else None
     flushed.quarantined = dict(cut.quarantined) if cut else {}
     flushed.seconds = time.monotonic() - started

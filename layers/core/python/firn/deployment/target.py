@@ -63,6 +63,11 @@ def find_stack(folder: Path, url: str | None = None, *, running: bool = True) ->
     return stack
 
 
+def is_down(stack: Stack) -> bool:
+    """Whether the stack that `find_stack` found has stopped, so that only its files are there."""
+    return not is_deployed() and (not stack.url or (stack.pid is not None and not _alive(stack.pid)))
+
+
 def _described(folder: Path) -> dict[str, Any] | None:
     file = folder / "stack.json"
     try:

@@ -85,7 +85,7 @@ class Summary:
             yield f"{counted(self.unplaced, 'event')} without a position: the newest of their rows (see order_by)"
         for reason, number in sorted(self.still.items()):
             yield f"{number:,} still dead, {reason}: {self.examples[reason]}"
-            yield f"    {advice(reason)}"
+            yield f"    {advice(reason, self.examples[reason])}"
         if self.letters and self.dry_run:
             yield f"Next: firn dead replay {self.stream}"
         elif self.letters or self.finished:
@@ -126,7 +126,7 @@ def shown(store: Store, name: str, index: int | None) -> list[Shown]:
     return [
         Shown(
             stream, layout.dead_name(path), x.batch, x.index, x.received_at, x.table, x.reason, x.message,
-            advice(x.reason), batch, x.original,
+            advice(x.reason, x.message), batch, x.original,
         )
         for stream, path in found
         for _, x, batch in _letters(store, path, choice, replay_marks.of_object(store, path)[0])

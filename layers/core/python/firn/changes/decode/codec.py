@@ -356,9 +356,17 @@ class RowCodec:
         try:
             return self._exactly(index, text, nulls=self._nulls)
         except Refused as refused:
-            raise EventError(refused.code, f"column {column.name}: {refused.reason}") from refused
+            hint = DECIMAL_AS_TEXT if self.sources[index].kind == "decimal_base64" and text[:1] == b'"' else ""
+            raise EventError(refused.code, f"column {column.name}: {refused.reason}{hint}") from refused
         except (msgspec.MsgspecError, UnicodeError) as error:
             raise EventError("bad_image", f"column {column.name}: not valid JSON in UTF-8: {error}") from error
+
+
+DECIMAL_AS_TEXT: Final = (
+    ", as Debezium sends decimals by default; are they sent as text? Then the stream needs "
+    "debezium: {decimal.handling.mode: string}"
+)
+"""What is likely where a decimal is not the base64 that it is read as."""
 
 
 class _LooksUnavailable(Exception):

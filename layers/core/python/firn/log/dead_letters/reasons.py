@@ -58,6 +58,17 @@ ADVICE: Final[dict[str, str]] = {
 }
 
 
-def advice(reason: str) -> str:
-    """What to do about it; for a reason of a newer Firn, where to look."""
+# What a message holds -> what to do, where it is likelier than all that its reason may mean.
+_LIKELY: Final = {
+    "decimal.handling.mode: string": "write `debezium: {decimal.handling.mode: string}` of the stream into firn.yaml "
+    "if the source sends decimals as text, then replay",
+}
+
+
+def advice(reason: str, message: str = "") -> str:
+    """What to do about it, the likely cause first; for a reason of a newer Firn, where to look. `message`: what is said
+    of the letter."""
+    for words, likely in _LIKELY.items():
+        if words in message:
+            return f"{likely}; else {ADVICE[reason]}" if reason in ADVICE else likely
     return ADVICE.get(reason, "look the reason up in docs/dead-letters.md")
