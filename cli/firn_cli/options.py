@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from firn_cli import completion
+
 if TYPE_CHECKING:
     from firn.config.model import TargetConfig
     from firn_lake.lake_table import LakeTable
@@ -16,7 +18,12 @@ Wide = Annotated[
     bool, typer.Option("--wide", help="Show all columns, however wide; a narrow terminal leaves some out.")
 ]
 OneTable = Annotated[
-    str, typer.Argument(metavar="TABLE", help="namespace.table, or the table alone if only one namespace has it.")
+    str,
+    typer.Argument(
+        metavar="TABLE",
+        help="namespace.table, or the table alone if only one namespace has it.",
+        autocompletion=completion.tables,
+    ),
 ]
 AsOf = Annotated[
     str | None,

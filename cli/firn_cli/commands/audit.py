@@ -10,6 +10,7 @@ import typer
 
 from firn.deployment.target import find_stack
 from firn.deployment.terminal import counted, notes, print_json, print_table
+from firn_cli import completion
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ _SHOWN = 5  # batches of one difference; --json has them all
 
 
 def command(
-    stream: Annotated[str, typer.Argument(metavar="STREAM", help="The stream.")],
+    stream: Annotated[str, typer.Argument(metavar="STREAM", help="The stream.", autocompletion=completion.streams)],
     log_days: Annotated[
         int, typer.Option(help="For how many days committed batches stay in staged/: one that is younger is missed.")
     ] = 14,

@@ -10,11 +10,12 @@ from firn.deployment.table_layout import harmless
 from firn.deployment.target import find_stack
 from firn.deployment.terminal import counted, notes, print_json, print_table
 from firn.errors import FirnError
+from firn_cli import completion
 from firn_cli.options import DEFAULT_DIR, Dir, Json, Wide
 
 app = typer.Typer(name="dead", help="Dead letters: list, show, correct, replay.", no_args_is_help=True)
 
-Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The stream.")]
+Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The stream.", autocompletion=completion.streams)]
 Batch = Annotated[str | None, typer.Option("--batch", help="Only letters of this batch.")]
 Object = Annotated[str | None, typer.Option("--object", help="Only this object, as `firn dead list` names it.")]
 Reason = Annotated[str | None, typer.Option("--reason", help="Only letters with this reason.", metavar="CODE")]

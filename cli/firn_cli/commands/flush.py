@@ -8,11 +8,17 @@ import typer
 from firn.deployment.flush_run import StreamFlushed, flush
 from firn.deployment.target import find_stack
 from firn.deployment.terminal import ago, counted, notes, print_json
+from firn_cli import completion
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 
 
 def command(
-    stream: Annotated[str | None, typer.Argument(metavar="STREAM", help="One stream; all of them if left out.")] = None,
+    stream: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="STREAM", help="One stream; all of them if left out.", autocompletion=completion.streams
+        ),
+    ] = None,
     timeout: Annotated[float, typer.Option(help="Seconds to wait at most.", min=1)] = 1800.0,
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,

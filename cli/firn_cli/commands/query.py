@@ -7,6 +7,7 @@ import typer
 
 from firn.deployment.target import find_stack
 from firn.deployment.terminal import counted, print_json, print_table
+from firn_cli import completion
 from firn_cli.options import DEFAULT_DIR, AsOf, Dir, Json, Wide
 
 if TYPE_CHECKING:
@@ -26,7 +27,9 @@ def command(
     cut: Annotated[
         str | None,
         typer.Option(
-            "--cut", help="Read all tables at this cut, consistently: its number, or the name it was kept as."
+            "--cut",
+            help="Read all tables at this cut, consistently: its number, or the name it was kept as.",
+            autocompletion=completion.cuts,
         ),
     ] = None,
     stream: Annotated[

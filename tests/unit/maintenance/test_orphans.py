@@ -6,7 +6,7 @@ import pytest
 from obstore.store import LocalStore
 
 from firn.log.store import Stored, objects
-from firn.maintenance.orphans import orphans
+from firn.maintenance.orphans import VERSION_HINT, orphans
 from firn.tables.locations import below, spelled
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -45,6 +45,10 @@ def test_what_lies_below_is_told_from_what_only_begins_alike() -> None:
 def test_only_old_files_that_nobody_uses_go() -> None:
     listed = [Stored("data/used", 1, OLD), Stored("data/old", 1, OLD), Stored("data/young", 1, NOW)]
     assert [one.path for one in orphans(listed, {"data/used"}, NOW)] == ["data/old"]
+
+
+def test_the_hint_for_readers_without_a_catalog_stays() -> None:
+    assert list(orphans([Stored(VERSION_HINT, 9, OLD)], set(), NOW)) == []
 
 
 def test_what_belongs_to_a_table_in_the_same_folder_stays() -> None:

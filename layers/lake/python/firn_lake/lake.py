@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Self
 from pyiceberg.catalog import Catalog
 
 from firn.config.catalogs import shown
+from firn.config.names import FACTS
 from firn.config.partitions import Partition
 from firn.errors import ConfigError
 from firn.log.cuts import Cut
@@ -20,12 +21,14 @@ from firn.tables.snapshot_history import AsOf, NoSuchMoment
 from firn_lake.fresh.fresh_tables import Fresh
 from firn_lake.fresh.pending import NotFresh
 from firn_lake.lake_table import LakeTable, Moment
+from firn_lake.notebook import html_table
 from firn_lake.reading.rows import BATCH_SIZE, Batches
 from firn_lake.sql.query import Limits, Parameters, query
 from firn_lake.tables import (
     TableSummary,
     find_table,
     list_tables,
+    table_identifiers,
 )
 from firn_lake.writing.sources import Given as Asked
 from firn_lake.writing.sources import Source
@@ -117,6 +120,10 @@ class Lake:
 
     def __repr__(self) -> str:
         return f"<lake {shown(self.catalog.properties.get('uri', self.catalog.name))}>"
+
+    def _repr_html_(self) -> str:
+        names = [".".join(one) for one in table_identifiers(self.catalog) if not one[-1].endswith(FACTS)]
+        return html_table(repr(self)[1:-1], ["table"], ([name] for name in names), f"{len(names):,} in all")
 
     def _staging(self, what: str) -> "Store":
         if self._store is None:

@@ -13,6 +13,7 @@ from firn_lake.changes.cursor import Cursor
 from firn_lake.changes.follow import follow
 from firn_lake.changes.row_changes import Changes
 from firn_lake.fresh.fresh_rows import FreshRows
+from firn_lake.notebook import html_table
 from firn_lake.reading.pruning import Pruned, prune
 from firn_lake.reading.rows import BATCH_SIZE, Rows
 from firn_lake.reading.unreadable import reading
@@ -31,6 +32,7 @@ from firn_lake.writing import writes
 from firn_lake.writing.coercion import Given, batches_of
 from firn_lake.writing.partitioning import SpecChange, repartition
 from firn_lake.writing.upsert import Upserted, upsert
+from firn_lake.writing.version_hint import write_version_hint
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -204,6 +206,11 @@ class LakeTable:
         """
         return ";\n\n".join(statements(described(self.iceberg), dialect, metadata=metadata))
 
+    def export_metadata(self) -> str:
+        """Writes `version-hint.text`, so that readers without a catalog find the table as it is now -> its folder: see
+        `firn_lake.writing.version_hint`. Raises NotInItsFolder, StorageUnavailable."""
+        return write_version_hint(self.iceberg)
+
     def snapshot(self, at: Moment = None) -> SnapshotSummary | None:
         """The snapshot at a moment, the current one if left out; None if the table has none. Raises NoSuchMoment."""
         found = self._at(at).id
@@ -261,6 +268,13 @@ class LakeTable:
 
     def __repr__(self) -> str:
         return f"<table {self.name}: {', '.join(self.columns())}>"
+
+    def _repr_html_(self) -> str:
+        found = self.summary()
+        key = f", key ({', '.join(found.key)})" if found.key else ""
+        rows = "rows not counted" if found.rows is None else f"{found.rows:,} rows"
+        note = f"{rows}{key}, snapshot {found.current_snapshot or '(none)'}"
+        return html_table(f"table {self.name}", ["column", "type"], self.columns().items(), note)
 
     def _at(self, as_of: Moment) -> Version:
         moment, cut = self._lake.moment(as_of)

@@ -69,6 +69,13 @@ class SnapshotSummary:
     refs: tuple[str, ...]
     retyped: tuple[Retyped, ...] = ()
 
+    def _repr_html_(self) -> str:
+        from firn_lake.notebook import html_table
+
+        named = f" ({', '.join(self.refs)})" if self.refs else ""
+        values = [self.time.isoformat(" "), self.operation, self.added, self.deleted, self.total]
+        return html_table(f"snapshot {self.id}{named}", ["time", "operation", "added", "deleted", "rows"], [values])
+
 
 def identifier_text(identifier: tuple[str, ...]) -> str:
     """`namespace.table` for people; parts that hold a dot, a space or a quote are quoted so that SQL takes them."""

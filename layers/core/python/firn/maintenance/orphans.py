@@ -10,6 +10,9 @@ from typing import Final
 
 from firn.log.store import Stored
 
+VERSION_HINT: Final = "metadata/version-hint.text"
+"""Names the current metadata for readers without a catalog (firn export-metadata). No table names it."""
+
 _METADATA: Final = re.compile(r"(?P<table>.+)/metadata/[^/]+\.metadata\.json(\.gz)?")
 
 
@@ -21,7 +24,7 @@ def orphans(
     used    paths from the table's location on
     others  folders from there on that are another table's; folders with table metadata of their own are left alone too
     """
-    every = list(listed)
+    every = [one for one in listed if one.path != VERSION_HINT]
     found = {match["table"] for one in every if (match := _METADATA.fullmatch(one.path))}
     folders = {folder + "/" for folder in (*found, *others)}
     for one in every:

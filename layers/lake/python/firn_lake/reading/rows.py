@@ -13,6 +13,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask
 
 from firn.errors import FirnError, TerminalError
+from firn_lake.notebook import MOST_ROWS, html_table
 from firn_lake.reading.files import read_file
 from firn_lake.reading.positions import Positions
 from firn_lake.reading.versions import Version
@@ -80,6 +81,15 @@ class Batches:
     def failed(self) -> FirnError | None:
         """The error that ended the last Arrow stream: who reads one in another library sees only its text."""
         return self._failed
+
+    def _repr_html_(self) -> str:
+        """The first rows: reading ends behind them."""
+        rows = (tuple(row.values()) for batch in self for row in batch.slice(0, MOST_ROWS + 1).to_pylist())
+        return html_table(self._title, self.schema.names, rows)
+
+    @property
+    def _title(self) -> str:
+        return "rows"
 
     def __arrow_c_schema__(self) -> object:
         return self.schema.__arrow_c_schema__()

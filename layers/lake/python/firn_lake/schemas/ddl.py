@@ -46,10 +46,15 @@ def statements(table: Described, dialect: str = "spark", *, metadata: bool = Fal
     Spark gets what CREATE TABLE can't say (sort order, identifier fields) by ALTER TABLE statements of Iceberg's SQL
     extensions.
     """
+    return writer(table, dialect, metadata=metadata).statements()
+
+
+def writer(table: Described, dialect: str, *, metadata: bool = True) -> "_Spark | _Trino":
+    """What writes the words of a dialect. Raises NoSuchDialect."""
     if dialect == "spark":
-        return _Spark(table, metadata).statements()
+        return _Spark(table, metadata)
     if dialect == "trino":
-        return _Trino(table, metadata).statements()
+        return _Trino(table, metadata)
     raise NoSuchDialect(f"no dialect {dialect!r}: write spark or trino")
 
 

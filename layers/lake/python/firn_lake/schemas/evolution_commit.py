@@ -12,6 +12,9 @@ from pyiceberg.types import IcebergType
 
 from firn.errors import TransientError, UnknownOutcome
 from firn.tables.renames import RENAMES
+from firn_lake.schemas.alter import alter_statements
+from firn_lake.schemas.ddl import described
+from firn_lake.schemas.ddl_writer import Described
 from firn_lake.schemas.evolution import EvolutionRefused, plan
 from firn_lake.schemas.evolution_steps import Step, Subject, Wishes
 from firn_lake.tables import key_columns, shown
@@ -27,13 +30,23 @@ _TRIES = 5
 class Evolution:
     """What was done, or would be: `steps` in their order (none: it was all so already), and the schema after them.
 
-    `applied`: whether it was committed; False after a dry run, and where nothing was to be done.
+    `applied`: whether it was committed; False after a dry run, and where nothing was to be done. `before`: the table
+    that the steps change.
     """
 
     table: str
     steps: tuple[Step, ...]
     schema: Schema
     applied: bool
+    before: Described
+
+    def to_sql(self, dialect: str = "spark") -> str:
+        """The same changes as ALTER statements of Spark or Trino, parted by `;` and an empty line; "" for none.
+
+        They fit the table as it was before: plan with `dry_run=True` for SQL to run. Raises NoSuchDialect,
+        NotInDialect.
+        """
+        return ";\n\n".join(alter_statements(self.before, self.steps, dialect))
 
     def __str__(self) -> str:
         if not self.steps:
@@ -50,9 +63,10 @@ def evolve(table: "Table", wishes: Wishes, *, dry_run: bool = False, despite_str
     """
     name = shown(table)
     for _ in range(_TRIES):
+        before = described(table)
         steps = plan(subject_of(table), wishes, despite_stream=despite_stream)
         if not steps:
-            return Evolution(name, (), table.schema(), False)
+            return Evolution(name, (), table.schema(), False, before)
         transaction = table.transaction()
         try:
             _stage(transaction, steps)
@@ -60,7 +74,7 @@ def evolve(table: "Table", wishes: Wishes, *, dry_run: bool = False, despite_str
             raise EvolutionRefused(f"{name} stays as it is: {error}") from error
         after = transaction.table_metadata.schema()
         if dry_run:
-            return Evolution(name, steps, after, False)
+            return Evolution(name, steps, after, False, before)
         try:
             transaction.commit_transaction()
         except CommitFailedException:
@@ -70,7 +84,7 @@ def evolve(table: "Table", wishes: Wishes, *, dry_run: bool = False, despite_str
             raise UnknownOutcome(
                 f"{name}: the catalog did not say whether it was changed; look at .columns()"
             ) from error
-        return Evolution(name, steps, table.schema(), True)
+        return Evolution(name, steps, table.schema(), True, before)
     raise TransientError(f"{name}: others changed the table {_TRIES} times meanwhile; nothing was changed, try again")
 
 
