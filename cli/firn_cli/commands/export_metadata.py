@@ -14,7 +14,7 @@ def command(table: OneTable, folder: Dir = DEFAULT_DIR, as_json: Json = False) -
     if as_json:
         print_json({"table": found.name, "location": place, "metadata": found.iceberg.metadata_location})
         return
-    quoted = place.replace("'", "''")
+    quoted = place.removeprefix("file://").replace("'", "''")
     typer.echo(f"{place} can be read without a catalog, as {found.name} is now; run this again after later commits")
     scan = f"iceberg_scan('{quoted}', version_name_format = '%s%s.metadata.json')"
     typer.echo(f"  DuckDB: FROM {scan}")
