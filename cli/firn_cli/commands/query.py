@@ -15,6 +15,15 @@ if TYPE_CHECKING:
 
 _NAME: Final = 32  # characters of the longest text that is not wrapped
 
+_Cut = Annotated[
+    str | None,
+    typer.Option(
+        "--cut",
+        help="Read all tables at this cut, consistently: its number, or the name it was kept as.",
+        autocompletion=completion.cuts,
+    ),
+]
+
 
 def command(
     sql: Annotated[
@@ -24,14 +33,7 @@ def command(
         ),
     ],
     as_of: AsOf = None,
-    cut: Annotated[
-        str | None,
-        typer.Option(
-            "--cut",
-            help="Read all tables at this cut, consistently: its number, or the name it was kept as.",
-            autocompletion=completion.cuts,
-        ),
-    ] = None,
+    cut: _Cut = None,
     stream: Annotated[
         str | None, typer.Option("--stream", help="The cut's stream, where several have one of that number.")
     ] = None,
