@@ -7,8 +7,8 @@ from firn_cli.options import DEFAULT_DIR, Dir, Json, OneTable, lake_table
 
 
 def command(table: OneTable, folder: Dir = DEFAULT_DIR, as_json: Json = False) -> None:
-    """Let others read TABLE by its folder. Writes version-hint.text beside its metadata, for DuckDB and PyIceberg, of the
-    table as it is now: run it again after later commits."""
+    """Let others read TABLE by its folder. Writes version-hint.text beside its metadata, for DuckDB and PyIceberg.
+    It says how the table is now: run it again after later commits."""
     found = lake_table(folder, table)
     place = found.export_metadata()
     if as_json:
