@@ -110,6 +110,35 @@ def test_what_has_no_key_is_appended_each_change_once() -> None:
             assert len(lake.rows(table)) == kinds[table]
 
 
+# --- deletes that hold nothing but a key
+
+
+def keyed(op: str, place: int, key: dict[str, Any], row: dict[str, Any] | None = None) -> bytes:
+    """A record of Debezium's."""
+    source = {"connector": "postgresql", "schema": "s", "table": "t", "ts_ms": 1_760_000_000_000 + place}
+    source["sequence"] = json.dumps([str(place), str(place)])
+    return json.dumps({"key": key, "value": {"op": op, "before": None, "after": row, "source": source}}).encode()
+
+
+def test_a_delete_that_holds_nothing_but_a_key_may_be_the_first_change_of_its_table() -> None:
+    lake = Emitted("debezium")
+    lake.take([keyed("d", 20, {"id": 1})], [keyed("c", 10, {"id": 1}, {"id": 1, "v": "late"})], each=1)
+    assert (lake.rows("t"), lake.columns("t")) == ([], {"id": "long", "v": "string"})
+
+
+@pytest.mark.parametrize("rule", ["{to: lake.t, key: [id]}", "{to: lake.t, mode: append}"])
+def test_the_columns_of_a_key_that_a_delete_holds_are_the_mirrors_alone(rule: str) -> None:
+    lake = Emitted("debezium", {"s.t": rule})
+    row = keyed("c", 10, {"id": 1, "shard": "a"}, {"id": 1, "v": "a"})
+    lake.take([row], [keyed("d", 20, {"id": 10**25, "shard": "a"})], each=1)
+    if "append" in rule:
+        assert lake.columns("t") == {"id": "long", "v": "string"}
+    else:
+        assert lake.columns("t") == {"id": "decimal(38,0)", "v": "string"}
+        lake.take([keyed("c", 15, {"id": 10**25}, {"id": 10**25, "v": "late"})])
+        assert [row["v"] for row in lake.rows("t")] == ["a"]
+
+
 # --- DynamoDB
 
 

@@ -381,6 +381,17 @@ MUTANTS: Final = (
         ("tests/property/test_staged_columns.py::test_a_table_is_told_of_what_its_rows_tell",),
     ),
     Mutant(
+        "what the keys of deletes show makes no columns",
+        f"{_CORE}/tables/table_plan.py",
+        "target.seen(required)",
+        "target.seen()",
+        (
+            "tests/model/test_emitters.py::"
+            "test_a_delete_that_holds_nothing_but_a_key_may_be_the_first_change_of_its_table",
+            "tests/unit/lake/test_fresh.py::test_a_delete_that_holds_nothing_but_its_key_makes_a_table_as_a_commit_does",
+        ),
+    ),
+    Mutant(
         "a change that is rejected once it is decoded gives a column another type",
         f"{_CORE}/tables/settled_plan.py",
         "    while plan.alters or bad:",

@@ -35,18 +35,25 @@ SCHEMAS = {
 }  # fmt: skip
 
 
-def stream(mode: str, more: str = "") -> StreamConfig:
-    rule = f"{{to: lake.t, key: [id], mode: {mode}, columns: {{id: long, price: 'decimal(5,2)'}}{more}}}"
+def stream(mode: str, more: str = "", id: str = "id: long, ") -> StreamConfig:
+    rule = f"{{to: lake.t, key: [id], mode: {mode}, columns: {{{id}price: 'decimal(5,2)'}}{more}}}"
     texts = "debezium: {decimal.handling.mode: string}"
     return parse(f"catalog: {{type: sql}}\nstreams:\n  spec:\n    {texts}\n    tables: {{a.t: {rule}}}\n").streams[
         "spec"
     ]
 
 
-def change(op: str, before: str | None, after: str | None, schema: str | None = None, fault: str | None = None) -> Raw:
+def change(
+    op: str,
+    before: str | None,
+    after: str | None,
+    schema: str | None = None,
+    fault: str | None = None,
+    key: str | None = None,
+) -> Raw:
     return {
         "op": op, "before": before, "after": after, "schema_id": schema, "schema": SCHEMAS.get(schema or ""),
-        "fault": fault, "fault_text": fault, "table": "a.t", "flat": False, "key": None, "ts": 1, "pos": None,
+        "fault": fault, "fault_text": fault, "table": "a.t", "flat": False, "key": key, "ts": 1, "pos": None,
         "tx_order": None, "occurrence": 0, "origin": None, "connector": "postgresql", "generation": None,
     }  # fmt: skip
 
@@ -73,7 +80,8 @@ def changes(draw: st.DrawFn) -> Raw:
     after = None if op == "d" else draw(images())
     fault = draw(st.sampled_from([None] * 6 + ["bad_position", "no_order"]))
     if draw(st.integers(0, 3)):
-        return change(op, before, after, None, fault)
+        key = draw(st.none() | images()) if op == "d" else None
+        return change(op, before, after, None, fault, key)
     name = draw(st.sampled_from(sorted(SCHEMAS)))
     number = "1" if name == "s1" else draw(st.sampled_from(["1", "2.5"]))
     id = draw(st.sampled_from(["1", "2", '"x"']))
@@ -133,11 +141,16 @@ def landed(config: StreamConfig, epochs: Sequence[Sequence[list[Raw]]]) -> tuple
 
 
 @settings(max_examples=times(200, 3_000), deadline=None)
-@given(st.data(), st.lists(changes(), min_size=1, max_size=9), st.sampled_from(["mirror", "append"]))
+@given(
+    st.data(),
+    st.lists(changes(), min_size=1, max_size=9),
+    st.sampled_from(["mirror", "append"]),
+    st.sampled_from(["id: long, ", ""]),
+)
 def test_types_are_those_of_the_changes_that_are_taken_however_they_are_split(
-    data: st.DataObject, some: list[Raw], mode: str
+    data: st.DataObject, some: list[Raw], mode: str, id: str
 ) -> None:
-    config = stream(mode)
+    config = stream(mode, id=id)
     numbered = [one | {"number": number} for number, one in enumerate(some)]
     dead = {one["number"] for one in numbered if landed(config, staged([[[one]]]))[1]}
     taken = [one for one in numbered if one["number"] not in dead]

@@ -152,7 +152,7 @@ def test_what_is_usual_never_goes_row_by_row(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(owner, name, None)
     assert len(placing.placed(columns, 0, Order(), 0)["ord"]) == len(rows)
     assert facts.facts_of(columns) == expected
-    assert {(fact["table"], fact["fact"]) for fact in expected[0]} == set(product("ab", ("columns", "key")))
+    assert {(fact["table"], fact["fact"]) for fact in expected[0]} == set(product("ab", ("columns", "key", "keyed")))
 
 
 def body_of(columns: dict[str, pa.Array]) -> bytes:

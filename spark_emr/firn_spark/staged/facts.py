@@ -22,6 +22,7 @@ from firn.tables.batch_facts import (
     facts_in,
     key_fact,
     key_names_in_lines,
+    keyed_facts,
     unordered_fact,
 )
 from firn_spark.staged.columnar import joined
@@ -74,6 +75,7 @@ def _said_of(table: str, rows: pa.Table, schemas: Mapping[str, str]) -> Iterator
         if seen is None:
             raise _Unusual
         yield fact | columns_fact(seen)
+        yield from _keyed(fact, rows, faults)
     else:
         yield fact | {"fact": "schema", "value": schemas[schema_id[0]]}
         if faults.null_count:
@@ -86,6 +88,16 @@ def _said_of(table: str, rows: pa.Table, schemas: Mapping[str, str]) -> Iterator
         yield key_fact(table, one)
     if pc.any(pc.equal(faults, UNORDERED)).as_py():
         yield unordered_fact(table)
+
+
+def _keyed(fact: Mapping[str, Any], rows: pa.Table, faults: pa.Array) -> Iterator[dict[str, Any]]:
+    """What the keys of the good deletes show of their columns."""
+    deletes = pc.and_(pc.equal(rows["op"].chunk(0), "d"), pc.is_null(faults))
+    lines, count = _lines(rows["key"].chunk(0).filter(deletes))
+    shown = seen_in_lines(lines, count) if count else ()
+    if shown is None:
+        raise _Unusual
+    yield from keyed_facts(fact, shown)
 
 
 def _lines(*images: pa.Array) -> tuple[bytes, int]:

@@ -16,6 +16,7 @@ from firn_spark.rebuild import Request
 from firn_spark.staged.batch_facts import facts_of
 from firn_spark.staged.frames import raw_changes
 from firn_spark.staged.kept_generations import batches_of
+from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import event, letters
 
@@ -74,6 +75,18 @@ def test_keyless_images_that_hold_the_key_join_and_others_are_dead(lake: Make, s
     assert rows(one) == [{"id": 1, "r": "a", "v": "y"}]
     assert [letter.reason for letter in letters(one)] == ["no_key", "no_key"]
     assert not held(one)
+
+
+@HOMES
+def test_a_delete_that_holds_nothing_but_its_key_may_be_the_first_change_of_a_table(
+    lake: Make, monkeypatch: pytest.MonkeyPatch, home: str
+) -> None:
+    commit_in(home, monkeypatch)
+    one = lake(config())
+    one.land([record({"id": n}, event("d", 20)) for n in (1, 2**60)])
+    assert (rows(one), letters(one)) == ([], [])
+    one.land([KEYED, record({"id": 2}, event("c", 11, {"id": 2, "r": "a", "v": "x"}))])
+    assert rows(one) == [{"id": 2, "r": "a", "v": "x"}]
 
 
 @pytest.mark.parametrize("split", [False, True])

@@ -221,6 +221,17 @@ def test_a_table_that_no_commit_has_made_is_asked_by_sql(ground: Ground) -> None
     assert lake.sql("SELECT id, v FROM t", fresh=True).pylist() == [{"id": 2, "v": "b"}]
 
 
+def test_a_delete_that_holds_nothing_but_its_key_makes_a_table_as_a_commit_does(ground: Ground) -> None:
+    def record(op: str, place: int, row: dict[str, Any] | None) -> dict[str, Any]:
+        return {"destination": "p.app.t", "key": {"id": 2**60}, "value": event(op, place, row)}
+
+    lake = Lake(ground.catalog, lambda: ground.store)
+    ground.post([record("d", 101, None)])
+    assert lake.sql("SELECT id FROM lake.t", fresh=True).pylist() == []
+    ground.post([record("c", 100, {"id": 2**60, "v": "late"}), record("c", 102, {"id": 2**60, "v": "again"})])
+    assert lake.sql("SELECT id, v FROM lake.t", fresh=True).pylist() == [{"id": 2**60, "v": "again"}]
+
+
 def test_a_table_whose_mode_changes_before_it_is_made_is_read_anew(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,13 +23,15 @@ class TableFacts:
 
     `schemas`: the columns of each inline schema by its id; `seen`: all sets of columns in order of arrival, those of
     the schemas that good changes use included; `keys`: the keys that records name (their field names, in their order),
-    each with the newest epoch that does; `events`: staged changes by epoch and op; `bad_schemas`: why a schema can't be
-    read, by its id; `unordered`: whether there are changes without a place in the order, which an append table takes
-    and `seen` leaves out.
+    each with the newest epoch that does; `keyed`: the columns that the keys of deletes show, where no schema says
+    their types: a delete may hold nothing else; `events`: staged changes by epoch and op; `bad_schemas`: why a schema
+    can't be read, by its id; `unordered`: whether there are changes without a place in the order, which an append table
+    takes and `seen` leaves out.
     """
 
     schemas: dict[str, tuple[Column, ...]] = field(default_factory=dict)
     seen: list[tuple[Column, ...]] = field(default_factory=list)
+    keyed: list[tuple[Column, ...]] = field(default_factory=list)
     keys: dict[tuple[str, ...], int] = field(default_factory=dict)
     events: dict[tuple[int, str], int] = field(default_factory=dict)
     bad_schemas: dict[str, str] = field(default_factory=dict)
@@ -62,6 +64,8 @@ def collected(said: Sequence[Mapping[str, Any]], counts: Iterable[tuple[str, int
                 facts.seen.append(facts.schemas[row["schema_id"]])
             case "columns":
                 facts.seen.append(columns_from_json(row["value"]))
+            case "keyed":
+                facts.keyed.append(columns_from_json(row["value"]))
             case "key":
                 key = tuple(json.loads(row["value"]))
                 facts.keys[key] = max(row["epoch"], facts.keys.get(key, 0))
@@ -122,6 +126,9 @@ def _said(columns: Mapping[str, Sequence[Any]], schemas: Mapping[str, str]) -> I
                 images = compress(images, (it_is for it_is in mine for _ in range(2)))
             seen = seen_in([image.encode() for image in images if image is not None], flat=flat)
             yield fact | columns_fact(seen)
+            deletes = (op == "d" and it_is for op, it_is in zip(of_table["op"], mine, strict=True))
+            keys = [key.encode() for key in compress(of_table["key"], deletes) if key is not None]
+            yield from keyed_facts(fact, seen_in(keys, flat=False) if keys else ())
         for key in _key_names(list(compress(of_table["key"], good))):
             yield key_fact(name, key)
         if UNORDERED in of_table["fault"]:
@@ -142,6 +149,14 @@ def columns_fact(seen: Sequence[Column]) -> dict[str, Any]:
     if not all(column.name for column in seen):
         raise EventError("bad_image", "the row has a column without a name, which no table can have")
     return {"fact": "columns", "value": columns_to_json(seen)}
+
+
+def keyed_facts(fact: Mapping[str, Any], shown: Sequence[Column]) -> Iterator[dict[str, Any]]:
+    """The fact of TableFacts.keyed, if the keys of deletes show anything. `fact`: what is the same of a table's
+    facts."""
+    named = [column for column in shown if column.name]
+    if named:
+        yield {**fact, "fact": "keyed", "value": columns_to_json(named)}
 
 
 def key_fact(table: str, names: Sequence[str]) -> dict[str, Any]:

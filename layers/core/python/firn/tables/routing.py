@@ -63,9 +63,11 @@ class Target:
         facts = dict(zip(self.sources, self.facts, strict=True))
         return replace(self, sources=feed.sources, facts=tuple(facts[one] for one in feed.sources), feeds=())
 
-    def seen(self) -> list[tuple[Column, ...]]:
-        """All sets of columns that the sources' changes show."""
-        return [columns for facts in self.facts for columns in facts.seen]
+    def seen(self, key: Collection[str] = ()) -> list[tuple[Column, ...]]:
+        """All sets of columns that the sources' changes show. `key`: of a mirror, which takes its deletes' keys too."""
+        shown = [columns for facts in self.facts for columns in facts.seen]
+        keyed = [columns for facts in self.facts for columns in facts.keyed] if key else []
+        return shown + [tuple(column for column in columns if column.name in key) for columns in keyed]
 
     @property
     def unordered(self) -> bool:
@@ -75,8 +77,8 @@ class Target:
     def telling(self, told: Mapping[str, TableFacts]) -> "Target":
         """The same with what these facts, by source table, tell of columns, and nothing else of them."""
         own = zip(self.sources, self.facts, strict=True)
-        facts = (replace(one, seen=told[source].seen if source in told else []) for source, one in own)
-        return replace(self, facts=tuple(facts))
+        of = ((one, told.get(source, TableFacts())) for source, one in own)
+        return replace(self, facts=tuple(replace(one, seen=by.seen, keyed=by.keyed) for one, by in of))
 
     def showing(self, names: Collection[str]) -> "Target":
         """The same as if its changes showed these columns alone."""

@@ -73,7 +73,7 @@ def planned(
     declared = renames.named(target.declared(settings))
     schema = target.rule.schema
     closed = schema is not None and schema.closed
-    known_columns = () if closed else target.seen() if seen is None else seen
+    known_columns = () if closed else target.seen(required) if seen is None else seen
     plan = plan_columns(existing, declared, map(renames.named, known_columns), required, unwritable, fixed)
     plan = renames.told(plan)
     if closed:
