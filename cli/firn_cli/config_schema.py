@@ -54,6 +54,14 @@ def schema() -> Schema:
             "query": section(
                 "Who may read tables over HTTP.", {"auth": _auth("Who may read; a deployment without it lets nobody.")}
             ),
+            "console": section(
+                "Who may look and act in the console.",
+                {
+                    "auth": _auth("Who may look; without it who may read."),
+                    "events": section("Who may see the bytes of dead letters.", {"auth": _auth("Who that is.")}),
+                    "actions": section("Who may change anything.", {"auth": _auth("Who that is; without it nobody.")}),
+                },
+            ),
             "sources": named("Databases that Firn reads by itself.", _source(), _NAME),
             "streams": named("Streams by name: each is a way in, POST /v1/streams/NAME.", _stream(), _NAME)
             | {"type": "object", "minProperties": 1},

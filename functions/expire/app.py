@@ -3,7 +3,8 @@
 And take staged objects away that every table has had for longer than the log is kept, and what backfills left that
 ended as long ago.
 
-Event: `{}`. Most rounds find nothing: then a few small objects were read and no job is started.
+Event: `{}`; `{"kind": "expire", "table": "shop.orders"}` for one table, now.
+Most rounds find nothing: then a few small objects were read and no job is started.
 """
 
 from collections.abc import Mapping
@@ -18,15 +19,19 @@ from firn.errors import FirnError
 from firn.function_context import staging
 from firn.log.store import Store
 from firn.maintenance.log_retention import sweep
+from firn.maintenance.schedule import Kind
 
 logger = Logger(service="expire")
 
 
-def handler(_event: Mapping[str, Any], context: Any) -> dict[str, Any]:
+def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     """Lambda's entry point -> what is due, and the run that does it."""
     logger.append_keys(request_id=getattr(context, "aws_request_id", None))
     settings, store, current, _ = staging()
     config, now = current(), datetime.now(UTC)
+    if event.get("table"):
+        kind: Kind = "orphans" if event.get("kind") == "orphans" else "expire"
+        return scheduled_rounds.care_now(settings, store, config, kind, str(event["table"]), now, logger)
     done = scheduled_rounds.care(settings, store, config, ("expire", "orphans"), now, logger)
     return done | {"swept": [_swept(store, stream, now) for stream in config.streams]}
 

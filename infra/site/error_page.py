@@ -57,6 +57,7 @@ WHAT_TO_DO: Final = {
     "no_such_cut": "the text lists the cuts there are",
     "no_such_moment": "the text says which moments can be read",
     "no_such_path": "the text says what is there",
+    "not_granted": "ask for a key with the right that the text names (docs/console.md)",
     "no_such_table": "the text lists tables that are near; `GET /v1/tables` has all",
     "no_table": "name the table in the path, or write `table_by` of the stream",
     "not_accepted": "send by the way that the stream takes; `accept` in firn.yaml says which",

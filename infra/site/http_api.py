@@ -147,6 +147,22 @@ OPERATIONS: Final[Mapping[tuple[str, str], Operation]] = {
         errors=_READING,
         answer=_object(table=_TEXT, snapshots=_list("SnapshotSummary")),
     ),
+    ("GET", "tables/*/columns"): Operation(
+        "listColumns",
+        "The columns of a table by field id, with what they were",
+        ("table",),
+        query={"as_of": _TEXT, "like": _TEXT, "cursor": {"type": "integer"}, "limit": {"type": "integer"}},
+        errors=_READING,
+        answer=_object(table=_TEXT, key=_list(_TEXT), columns=_list({"type": "object"})),
+    ),
+    ("GET", "tables/*/timeline"): Operation(
+        "getTimeline",
+        "The snapshots of a table, summed up to few points",
+        ("table",),
+        query={"from": _TEXT, "to": _TEXT, "points": {"type": "integer"}},
+        errors=_READING,
+        answer=_object(table=_TEXT, snapshots={"type": "integer"}, points=_list({"type": "object"})),
+    ),
     ("GET", "tables/*/schema"): Operation(
         "getSchema",
         "The columns of a table, at any moment",

@@ -1,8 +1,7 @@
 """`firn resume`: what is held goes on: a paused stack, or with a stream its quarantine, a table's or an epoch's."""
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -53,6 +52,7 @@ def command(
 
 def _end_pause(stack: Stack, *, as_json: bool) -> None:
     """End a pause, and commit what waits. Raises NotDispatched."""
+    from firn.dispatch.scheduled_rounds import became
     from firn.log import pause
 
     store = stack.store()
@@ -70,20 +70,6 @@ def _end_pause(stack: Stack, *, as_json: bool) -> None:
         print_json({"paused_since": since, "streams": streams})
     else:
         for one in streams:
-            typer.echo(f"{one['stream']}: {_became(one)}")
+            typer.echo(f"{one['stream']}: {became(one)}")
     if any(one.get("error") for one in streams):
         raise typer.Exit(1)
-
-
-def _became(one: Mapping[str, Any]) -> str:
-    if one.get("error"):
-        return f"not dispatched: {one['error']}; the schedule tries again"
-    if one.get("paused"):
-        return "paused again meanwhile"
-    if one.get("run"):
-        return f"job {one['run']} commits epochs {one['pending'][0]} to {one['pending'][1]}"
-    if one.get("waits_for"):
-        return f"job {one['waits_for']} is at work"
-    if one.get("held") or one.get("stuck"):
-        return "its epochs wait for you: see firn status"
-    return "nothing waits for a job"

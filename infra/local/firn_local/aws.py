@@ -17,7 +17,7 @@ import io
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -51,7 +51,7 @@ class AwsApplication:
 
     def __init__(
         self,
-        others: dict[str, WSGIApplication] | None = None,
+        others: Mapping[str, WSGIApplication] | None = None,
         observe: Observe | None = None,
         secret_key: str = SECRET_KEY,
     ) -> None:
@@ -189,7 +189,7 @@ class AwsEndpoint(Server):
     def __init__(
         self,
         port: int = 0,
-        others: dict[str, WSGIApplication] | None = None,
+        others: Mapping[str, WSGIApplication] | None = None,
         observe: Observe | None = None,
         secret_key: str = SECRET_KEY,
     ) -> None:

@@ -11,12 +11,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, unquote
 from wsgiref.types import WSGIEnvironment
 
 from firn_local.emr_model import match
 from firn_local.serving import peeked_body, raw_path
 from firn_local.signatures import Signature
+
+_INVOKE = re.compile(r"/2015-03-31/functions/([^/]+)/invocations")
 
 
 @dataclass(frozen=True, order=True)
@@ -41,9 +43,18 @@ def calls(environ: WSGIEnvironment, account: str, signed: Signature) -> list[Cal
             found = _s3(environ)
         case "emr-serverless":
             found = _emr(environ, arn)
+        case "lambda":
+            name = invoked(environ)
+            found = iter([("lambda:InvokeFunction" if name else "lambda:unknown", f"{arn}function:{name}", False)])
         case service:
             found = _by_target(environ, service, arn)
     return [Call(signed.key, action, resource, if_absent) for action, resource, if_absent in found]
+
+
+def invoked(environ: WSGIEnvironment) -> str | None:
+    """The name of the function that a request to Lambda invokes (Lambda API Reference, Invoke); None if none."""
+    found = _INVOKE.fullmatch(raw_path(environ))
+    return unquote(found[1]) if found and environ["REQUEST_METHOD"] == "POST" else None
 
 
 def to_know_it_is_not_there(call: Call) -> Call | None:

@@ -37,6 +37,7 @@ from firn_local.host import FunctionHost, HostSettings
 from firn_local.image import NoSuchImage, manifest
 from firn_local.image import python as image_python
 from firn_local.intrinsics import TemplateError, load
+from firn_local.invoke_api import InvokeApi
 from firn_local.queues import create_queues
 from firn_local.serving import PortInUse
 from firn_local.spark_submit import SparkSubmit
@@ -135,7 +136,8 @@ class Stack:
         emr = EmrServerless(runner, None if self.options.s3 else self.dir / "emr.json")
         # Of this run alone: other users of this machine reach the ports too, and shall start nothing as its owner.
         token = secrets.token_urlsafe(32)
-        aws = AwsEndpoint(others={"emr-serverless": emr}, observe=self._observe, secret_key=token)
+        invoke = InvokeApi()
+        aws = AwsEndpoint(others={"emr-serverless": emr, "lambda": invoke}, observe=self._observe, secret_key=token)
         self._aws = aws
         aws.start()
         self._stops += [aws.stop, runner.close]
@@ -150,7 +152,7 @@ class Stack:
             self._say(f"note: {note}")
         sqs = sqs_client(aws)
         queues = create_queues(sqs, template.queues)
-        environment |= aws.credentials | self._storage(template) | _job_environment(application)
+        environment |= aws.credentials | self._storage(template) | _job_environment(application, self.dir / "jobs")
         environment |= _CHECKOUT if self.options.job is None else self._upload(self.options.job, template)
         self._publish(environment)
 
@@ -164,6 +166,7 @@ class Stack:
             lifecycle=aws.run_lifecycle,
             has_sources=self._has_sources,
         )
+        invoke.functions = host.functions
         self._stops.append(host.stop)
         host.start()
         self._host = host
@@ -333,6 +336,7 @@ def _greeting(stack: Stack) -> list[str]:
     where = "S3 in memory: gone when the stack stops" if stack.options.s3 else f"files in {stack.dir}"
     return [
         f"firn is up (process {about['pid']}); Ctrl-C stops it",
+        f"  console   {about['url']}/console/",
         f"  events    POST {about['url']}/v1/streams/{{stream}}",
         *(f"  queue     {url}" for name, url in about["queues"].items() if name == "Queue"),
         f"  metrics   {about['url']}/metrics",
@@ -345,7 +349,7 @@ def _greeting(stack: Stack) -> list[str]:
 def local_parameters(template: Path, given: Mapping[str, str]) -> dict[str, str]:
     """The template's parameters as they are here, of those that it has."""
     declared = load(template.read_text()).get("Parameters", {})
-    ours = {"Environment": "local", "WithEmr": "false", "WithPull": "true", "EmrJobRoleArn": ROLE_ARN}
+    ours = {"Environment": "local", "WithEmr": "false", "WithPull": "true", "EmrJobRoleArn": ROLE_ARN, "Console": "on"}
     ours |= {**_STREAMS, **given}
     return {name: value for name, value in ours.items() if name in declared}
 
@@ -366,12 +370,14 @@ _CHECKOUT = {
 }
 
 
-def _job_environment(application: str) -> dict[str, str]:
+def _job_environment(application: str, logs: Path) -> dict[str, str]:
     return {
         "FIRN_EMR_APPLICATION_ID": application,
         "FIRN_EMR_ROLE_ARN": ROLE_ARN,
         # Who reaches loopback may read, as he may post, unless firn.yaml says who.
         "FIRN_OPEN_READS": "1",
+        "FIRN_ENVIRONMENT": "",  # the console says that it is no deployment
+        "FIRN_JOB_LOGS": str(logs),
     }
 
 

@@ -23,6 +23,7 @@ import pytest
 from moto.s3.models import s3_backends
 
 from examples.sources.postgres import Postgres
+from firn.backfill import backfill_request, chunk_plan
 from firn.changes.envelopes.parser import parse
 from firn.ingest import accept
 from firn.log import attempts, cuts, epochs, holds, layout, published_configs, pulls, read_records, table_health
@@ -56,6 +57,9 @@ from tests.integration.stack.granted import (
 pytestmark = pytest.mark.stack
 
 CONFIG = """
+console:
+  auth: {by: api_key, secret: 'secretsmanager:firn/local/lookers'}
+  actions: {auth: {by: api_key, secret: 'ssm:/firn/local/actors'}}
 query: {auth: {by: api_key, secret: 'secretsmanager:firn/local/readers'}}
 streams:
   shop: {job: shop, commit: {every: 1s},
@@ -94,6 +98,7 @@ ROLES = {
     "tier": ("TierRole", BY_LAMBDA),
     "query": ("QueryRole", BY_LAMBDA),
     "pull": ("PullRole", BY_LAMBDA),
+    "console": ("ConsoleRole", BY_LAMBDA),
 }
 
 
@@ -194,6 +199,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Call]]:
             care(ground)
             tiers(ground)
             queries(ground)
+            console(ground)
         yield found
 
 
@@ -338,6 +344,8 @@ def care(ground: Ground) -> None:
     assert epochs.seal(store, "keyed", found, now=long_ago, config=config.sha, nonce="n")
     assert cuts.write(store, cuts.make("keyed", 1, at, {}, files={"raw": 1}))
     holds.hold(store, Quarantine(1, "keyed", 1, at, "failed", "bad", "fix it", table="a.b", epoch=2, last=1))
+    backfill(store, "keyed")
+    backfill_request.end(store, "keyed", "first", backfill_request.End(FORMAT, "done", at))
     for function, debt in (("compact", {"rewrite_bytes": 1, "small": 9}), ("expire", {"snapshots": 5000})):
         first = ground.post(f"/_firn/invoke/{function}", {})[1]
         assert (first["run"], _of_keyed(first)) == (None, {"compact": None, "expire": 2}[function]), first
@@ -412,6 +420,48 @@ def queries(ground: Ground) -> None:
     assert (status, told["error"], "is missing" in told["message"]) == (500, "unreadable_file", True), told
 
 
+def backfill(store: Store, stream: str) -> None:
+    """A backfill that somebody asked for, and that has its plan."""
+    at = "2026-03-01T00:00:00.000Z"
+    backfill_request.write(store, backfill_request.Request(FORMAT, "first", stream, "postgres://u@h/d", at))
+    table, chunk = chunk_plan.PlannedTable("public.t", "{}", []), chunk_plan.Chunk(0, "t")
+    chunk_plan.fix(store, stream, chunk_plan.Plan(FORMAT, "first", at, [table], [chunk]))
+
+
+def console(ground: Ground) -> None:
+    """What a person does there: looks at everything, replays a letter, and has others act."""
+    ground.client("secretsmanager").create_secret(Name="firn/local/lookers", SecretString=KEY)
+    ground.client("ssm").put_parameter(Name="/firn/local/actors", Value=OTHER_KEY, Type="SecureString")
+    store = open_store(ground.about["staging"])
+    table_health.write(store, "shop", [Health("shop.orders", layout.instant(datetime.now(UTC)))])
+    n, at = cuts.newest(store, "shop") + 1, "2026-03-01T00:00:00.000Z"
+    cuts.write(store, cuts.make("shop", n, at, {"shop.orders": 1}, files={"raw": n}))
+    attempts.begin(store, "shop", n + 1, n + 1, 1)
+    attempts.fail(store, "shop", n + 1, n + 1, 1, "transient", "storage was away")
+    backfill(store, "shop")
+    [batch, *_] = ground.post("/v1/console/streams/shop/batches", x_api_key=KEY)[1]["batches"]
+    [run, *_] = ground.post("/v1/console/jobs", x_api_key=KEY)[1]["runs"]
+    paths = "overview streams/shop streams/shop/epochs dead-letters?stream=bank quarantine tables tables/shop.orders"
+    paths += f" session actions streams/shop/receipts?key=one streams/shop/batches/{batch['id']} jobs/{run['id']}"
+    told = {path: ground.post(f"/v1/console/{path}", x_api_key=KEY) for path in paths.split()}
+    assert {path: answer for path, answer in told.items() if answer[0] != 200} == {}
+    assert ground.post("/v1/console/actions/pause", {}, X_Firn_Console="1", x_api_key=KEY)[0] == 403
+    [letter, *_] = told["dead-letters?stream=bank"][1]["letters"]
+    corrected = {
+        "stream": "bank",
+        "object": letter["object"],
+        "row": str(letter["row"]),
+        "original": json.dumps(event(5)),
+    }
+    asked: list[tuple[str, dict[str, str]]] = [("replay", corrected), ("pause", {}), ("unpause", {})]
+    asked += [("flush", {"stream": "keyed"}), ("resume", {"stream": "keyed", "name": "a.b"})]
+    asked += [(name, {"table": "shop.orders"}) for name in ("compact", "expire")]
+    done = {}
+    for name, fields in asked:
+        done[name] = ground.post(f"/v1/console/actions/{name}", fields, X_Firn_Console="1", x_api_key=OTHER_KEY)
+    assert {name: answer for name, answer in done.items() if answer[0] != 200} == {}
+
+
 def tiered(ground: Ground) -> dict[str, Any]:
     status, answer = ground.post("/_firn/invoke/tier", {})
     assert status == 200, answer
@@ -469,6 +519,7 @@ def granted(template: Path, role: str) -> list[Grant]:
     # As the stack reads it, where the function's own application is the one that is given.
     parameters = {"Environment": "local", "WithEmr": "false", "EmrJobRoleArn": ROLE_ARN, "EmrApplicationId": "00*"}
     parameters |= {"GlueDatabases": "shop", "WithPull": "true"}
+    parameters |= {"GlueDatabases": "shop", "Console": "on"}
     parameters |= {
         "KinesisStreamArn": "arn:aws:kinesis:us-east-1:123456789012:stream/clicks",
         "DynamoDbStreamArn": "arn:aws:dynamodb:us-east-1:123456789012:table/t/stream/1",

@@ -17,6 +17,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from pyiceberg.catalog import Catalog
+from pyiceberg.types import BinaryType
 
 from firn.errors import StorageUnavailable
 from firn.log import cuts, named_cuts, query_results
@@ -386,3 +387,46 @@ def test_no_refusal_is_long_whatever_the_question_names(app: ModuleType, sql: st
     status, told = post(app, sql, **more)
     assert 400 <= status < 500
     assert len(json.dumps(told)) < 5_000
+
+
+def test_columns_come_by_page_with_what_they_were(app: ModuleType, catalog: Catalog) -> None:
+    table = catalog.load_table("shop.orders")
+    with table.update_schema() as change:
+        change.rename_column("note", "remark").delete_column("amount")
+        change.add_column("_firn_pos", BinaryType())
+    table.append(pa.table({"id": [9], "remark": ["z"]}))
+    [first], after = paged(app, "limit=1")
+    assert (first["name"], first["type"], len(first["history"]), after) == ("id", "long", 1, "1")
+    rest, end = paged(app, f"cursor={after}")
+    assert ([(one["id"], one["name"]) for one in rest], end) == ([(2, "amount"), (3, "remark")], None)
+    assert rest[0]["dropped_at"] is not None
+    assert [was["name"] for was in rest[1]["history"]] == ["note", "remark"]
+    assert rest[1]["history"][1]["at"] is not None
+    assert [one["name"] for one in paged(app, "like=REM")[0]] == ["remark"]
+    first_snapshot = str(table.metadata.snapshots[0].snapshot_id)
+    assert [one["name"] for one in paged(app, f"as_of={first_snapshot}")[0]] == ["id", "amount", "note"]
+
+
+def paged(app: ModuleType, query: str) -> tuple[list[dict[str, Any]], str | None]:
+    given = dict(pair.split("=") for pair in query.split("&"))
+    status, page = get(app, "/v1/tables/shop.orders/columns", **given)
+    assert (status, page["key"]) == (200, ["id"])
+    return page["columns"], page["next"]
+
+
+def test_snapshots_are_summed_up_to_points(app: ModuleType, catalog: Catalog) -> None:
+    table = catalog.load_table("shop.orders")
+    for number in range(3):
+        table.append(ROWS.slice(0, 1 + number % 2))
+    ids = [str(one.snapshot_id) for one in table.metadata.snapshots]
+    told = get(app, "/v1/tables/shop.orders/timeline", points="2")[1]
+    assert (told["snapshots"], told["current"], told["oldest"] <= told["newest"]) == (5, ids[-1], True)
+    assert [(one["snapshots"], one["first"], one["last"], one["added"]) for one in told["points"]] == [
+        (2, ids[0], ids[1], 5),
+        (3, ids[2], ids[4], 4),
+    ]
+    assert told["points"][1]["rows"] == 6
+    part = get(app, "/v1/tables/shop.orders/timeline", **{"from": ids[1], "to": ids[2]})[1]
+    assert [(one["operation"], one["first"]) for one in part["points"]][1] == ("append", ids[2])
+    assert get(app, "/v1/tables/shop.orders/timeline", **{"from": "12"})[0] == 404
+    assert get(app, "/v1/tables/shop.orders/timeline", points="many")[0] == 400

@@ -115,8 +115,9 @@ def test_a_function_without_code_is_an_error(tmp_path: Path) -> None:
         read_text(tmp_path, "  F: {Type: AWS::Serverless::Function, Properties: {CodeUri: nowhere, Handler: a.b}}")
 
 
-def own() -> Template:
-    return read(TEMPLATE, {"WithEmr": "false", "EmrApplicationId": "00local"}, queue_urls="http://localhost:1")
+def own(**more: str) -> Template:
+    given = {"WithEmr": "false", "EmrApplicationId": "00local", **more}
+    return read(TEMPLATE, given, queue_urls="http://localhost:1")
 
 
 def test_the_repositorys_template_has_its_functions_with_their_events() -> None:
@@ -183,7 +184,7 @@ def test_lifecycle_rules_expire_what_may_go_and_nothing_that_was_acknowledged() 
 
 
 def test_every_setting_of_the_functions_is_declared_in_the_template() -> None:
-    declared = {name for function in own().functions for name in function.environment}
+    declared = {name for function in own(Console="on").functions for name in function.environment}
     source = (REPOSITORY / "layers/core/python/firn/settings.py").read_text()
     assert set(re.findall(r'"(FIRN_[A-Z_]+)"', source)) <= declared
 

@@ -34,6 +34,11 @@ class Settings:
     query_cpu_seconds: int = 100
     query_process_bytes: int = 2_500_000_000  # the worker's resident memory, above which it is killed
     open_reads: bool = False  # whether everybody may read where firn.yaml does not say who
+    environment: str = ""  # the deployment's name
+    dispatch_function: str = ""  # names of the functions that the console's actions invoke; "": it only looks
+    compact_function: str = ""
+    expire_function: str = ""
+    job_logs: str = ""  # the folder of the embedded stack's job runs; "": their logs are not on this machine
 
     @staticmethod
     def from_environment(environment: Mapping[str, str] | None = None) -> "Settings":
@@ -71,6 +76,11 @@ class Settings:
             query_cpu_seconds=_number(env, "FIRN_QUERY_CPU_SECONDS", Settings.query_cpu_seconds, "seconds"),
             query_process_bytes=_process_bytes(env),
             open_reads=env.get("FIRN_OPEN_READS", "") == "1",
+            environment=env.get("FIRN_ENVIRONMENT", ""),
+            dispatch_function=env.get("FIRN_DISPATCH_FUNCTION", ""),
+            compact_function=env.get("FIRN_COMPACT_FUNCTION", ""),
+            expire_function=env.get("FIRN_EXPIRE_FUNCTION", ""),
+            job_logs=env.get("FIRN_JOB_LOGS", ""),
         )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -34,6 +34,9 @@ from firn_lake.sql.duck import SNAPSHOTS, Limits, bytes_of
 from firn_lake.sql.query import streamed
 from firn_lake.sql.query_errors import NotEncodable, QueryError, QueryTooLarge
 from firn_lake.tables import TableNotFound, split_name
+from firn_lake.timeline import MOST_COLUMNS, MOST_POINTS, column_page, timeline
+
+T = TypeVar("T")
 
 MOST_SQL: Final = 200_000
 """Characters of a query: both parsers take seconds for as many."""
@@ -82,6 +85,23 @@ class ChangesOf(msgspec.Struct, forbid_unknown_fields=True, frozen=True, rename=
     format: Format = "json"
 
 
+class ColumnsOf(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """The parameters of GET /v1/tables/{table}/columns. `cursor`: the field id that the page before ended with."""
+
+    as_of: str | None = None
+    like: str = ""
+    cursor: int = -1
+    limit: int = 500
+
+
+class TimelineOf(msgspec.Struct, forbid_unknown_fields=True, frozen=True, rename={"from_": "from"}):
+    """The parameters of GET /v1/tables/{table}/timeline."""
+
+    from_: str | None = None
+    to: str | None = None
+    points: int = 200
+
+
 @dataclass
 class Answer:
     """What is answered: bytes of a content type, in parts that are made as they are read, and `rows` of them by then.
@@ -116,6 +136,10 @@ def answer(question: Question) -> Answer:
             return answer_snapshots(lake, question.table)
         case "schema":
             return answer_schema(lake, question.table, question.parameters.get("as_of"))
+        case "columns":
+            return answer_columns(lake, question.table, question.parameters)
+        case "timeline":
+            return answer_timeline(lake, question.table, question.parameters)
         case _:
             return answer_tables(lake)
 
@@ -185,12 +209,7 @@ def answer_query(lake: Lake, asked: Query, limits: Limits, on_read: OnRead | Non
 
 def answer_changes(lake: Lake, table: str, parameters: Mapping[str, str], limits: Limits) -> Answer:
     """The changes of a table; more than `limit` of them, or than the limits allow, are a QueryTooLarge."""
-    try:
-        asked = msgspec.convert(parameters, ChangesOf, strict=False)
-    except msgspec.ValidationError as error:
-        raise RequestError(
-            400, "bad_request", f"{error}; the parameters are from, to, steps, columns, limit, format"
-        ) from error
+    asked = _parameters(parameters, ChangesOf)
     columns = asked.columns.split(",") if asked.columns else None
     changes = lake.table(table).changes(asked.from_, asked.to, steps=asked.steps, columns=columns)
     most = min(limit for limit in (asked.limit, limits.rows) if limit is not None)
@@ -224,6 +243,22 @@ def answer_schema(lake: Lake, table: str, as_of: str | None) -> Answer:
     return _told({"table": one.name, "key": one.key, "columns": columns}, len(columns))
 
 
+def answer_columns(lake: Lake, table: str, parameters: Mapping[str, str]) -> Answer:
+    """A page of the columns, with what they were (docs/console.md). Raises FirnError."""
+    asked = _parameters(parameters, ColumnsOf)
+    limit = max(1, min(asked.limit, MOST_COLUMNS))
+    found = column_page(lake.table(table).iceberg, asked.as_of, asked.like, asked.cursor, limit)
+    return _told(found, len(found["columns"]))
+
+
+def answer_timeline(lake: Lake, table: str, parameters: Mapping[str, str]) -> Answer:
+    """The snapshots, summed up to few points (docs/console.md). Raises FirnError."""
+    asked = _parameters(parameters, TimelineOf)
+    points = max(1, min(asked.points, MOST_POINTS))
+    found = timeline(lake.table(table).iceberg, asked.from_, asked.to, points)
+    return _told(found, len(found["points"]))
+
+
 def answer_tables(lake: Lake) -> Answer:
     """All tables, by name. Raises FirnError."""
     tables = lake.tables()
@@ -246,6 +281,15 @@ def as_refusal(error: BaseException) -> Refusal:
         return Refusal(413, "too_large", "the query took more memory than there was: have it keep less", kind=kind)
     at = tuple(f"{Path(one.filename).name}:{one.lineno}" for one in traceback.extract_tb(error.__traceback__))
     return Refusal(500, "internal", f"this can't be answered, by a fault of Firn's ({kind})", None, kind, at)
+
+
+def _parameters(given: Mapping[str, str], kind: type[T]) -> T:
+    """A query string's parameters. Raises RequestError 400."""
+    try:
+        return msgspec.convert(given, kind, strict=False)
+    except msgspec.ValidationError as error:
+        fields = ", ".join(one.encode_name for one in msgspec.structs.fields(kind))  # type: ignore[arg-type]
+        raise RequestError(400, "bad_request", f"{error}; the parameters are {fields}") from error
 
 
 def _at_most(limits: Limits, parts: Iterator[bytes]) -> Iterator[bytes]:

@@ -30,7 +30,7 @@ _FRAME: Final = struct.Struct(">cI")
 class Question(msgspec.Struct, frozen=True):
     """What is asked, of which lake, and what the answer may take.
 
-    about    query, changes, snapshots, schema or tables
+    about    query, changes, snapshots, schema, columns, timeline or tables
     seconds  of running, after which DuckDB is interrupted
     rows     of the answer
     memory   of DuckDB, and bytes of the answer: each so much, such as "1GB"

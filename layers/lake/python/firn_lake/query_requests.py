@@ -25,6 +25,14 @@ def _schema(event: Mapping[str, Any], table: str) -> dict[str, Any]:
     return {"about": "schema", "table": table, "parameters": parameters_of(event)}
 
 
+def _columns(event: Mapping[str, Any], table: str) -> dict[str, Any]:
+    return {"about": "columns", "table": table, "parameters": parameters_of(event)}
+
+
+def _timeline(event: Mapping[str, Any], table: str) -> dict[str, Any]:
+    return {"about": "timeline", "table": table, "parameters": parameters_of(event)}
+
+
 def _tables(_event: Mapping[str, Any], _: str) -> dict[str, Any]:
     return {"about": "tables"}
 
@@ -35,6 +43,8 @@ ROUTES: Routes = {
     "tables/*/changes": {"GET": _changes},
     "tables/*/snapshots": {"GET": _snapshots},
     "tables/*/schema": {"GET": _schema},
+    "tables/*/columns": {"GET": _columns},
+    "tables/*/timeline": {"GET": _timeline},
 }
 
 

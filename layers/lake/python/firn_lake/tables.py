@@ -199,7 +199,7 @@ def history(table: "Table") -> list[SnapshotSummary]:
     refs: dict[int, list[str]] = {}
     for name, ref in sorted(table.metadata.refs.items()):
         refs.setdefault(ref.snapshot_id, []).append(name)
-    return [_snapshot_summary(one, tuple(refs.get(one.snapshot_id, ()))) for one in _by_age(table)]
+    return [summary(one, tuple(refs.get(one.snapshot_id, ()))) for one in _by_age(table)]
 
 
 def _by_age(table: "Table") -> list["Snapshot"]:
@@ -243,7 +243,8 @@ def key_columns(text: str | None) -> tuple[str, ...]:
     return tuple(str(name) for name in names) if isinstance(names, list) else (str(names),)
 
 
-def _snapshot_summary(snapshot: "Snapshot", refs: tuple[str, ...]) -> SnapshotSummary:
+def summary(snapshot: "Snapshot", refs: tuple[str, ...]) -> SnapshotSummary:
+    """The snapshot; `refs`: the tags and branches that name it."""
     counts = _counts(snapshot)
     return SnapshotSummary(
         id=snapshot.snapshot_id,

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from firn.changes.decode.types import Type
     from firn.changes.merge.ordering import Order
     from firn.changes.row_condition import RowCondition
+    from firn.config.console_access import ConsoleAccess
     from firn.config.pipelines import Pipeline
     from firn.config.pull_source import PullSource
 
@@ -51,8 +52,7 @@ UNAVAILABLE = "__debezium_unavailable_value"
 @dataclass(frozen=True)
 class ColumnDeclaration:
     """What `columns:` says of a column. `source_precision` is the digits of a second that the source keeps (0 to 9):
-    Debezium's adaptive modes send timestamp(0..3) as milliseconds, timestamp(4..6) as microseconds. None: not said.
-    """
+    Debezium's adaptive modes send timestamp(0..3) as milliseconds, (4..6) as microseconds. None: not said."""
 
     type: "Type"
     source_precision: int | None = None
@@ -348,8 +348,7 @@ class TargetConfig:
 class Config:
     """All of `firn.yaml`. `warehouse` "" means the deployment's own, and FIRN_WAREHOUSE wins over both. `sha` is the
     SHA-256 of `text`, in hex: the name under which the text is stored and which each epoch carries. `readers`: who may
-    read tables over HTTP; None: it is not said. `sources`: the databases that Firn reads by itself.
-    """
+    read over HTTP; `console`: who may look and act there; None: it is not said. `sources`: databases it reads."""
 
     catalog: CatalogConfig
     warehouse: str
@@ -360,6 +359,7 @@ class Config:
     care: Care = field(default_factory=Care)
     readers: Auth | None = None
     sources: "Mapping[str, PullSource]" = field(default_factory=dict)
+    console: "ConsoleAccess | None" = None
 
     def care_of(self, table: TableName) -> Care:
         """How a target table is looked after: by the first rule that feeds it, else as all are."""

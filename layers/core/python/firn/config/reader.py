@@ -18,6 +18,7 @@ from firn.config import quantities
 from firn.config.auth_reader import check_signing_secrets, read_accept, read_auth, read_readers
 from firn.config.catalogs import KINDS, check_uri
 from firn.config.column_renames import check_order
+from firn.config.console_access import read_console
 from firn.config.deployments import read_targets
 from firn.config.epoch_limits import Caps
 from firn.config.event_sources_reader import KEYS as EVENT_SOURCES
@@ -88,7 +89,7 @@ def parse(text: str, filename: str = "firn.yaml", *, published: bool = False) ->
         problems.raise_any()
     top = Section(tree, "", problems)
     if not top.is_missing:
-        top.allow_only(("catalog", "warehouse", "targets", "care", "query", "sources", "streams", FILES))
+        top.allow_only(("catalog", "warehouse", "targets", "care", "query", "console", "sources", "streams", FILES))
     catalog = _catalog(top.section("catalog"))
     warehouse = top.parsed("warehouse", read_warehouse, "", "s3://bucket/prefix or file:///path")
     targets = read_targets(top.section("targets"))
@@ -97,9 +98,10 @@ def parse(text: str, filename: str = "firn.yaml", *, published: bool = False) ->
     check_places(top.section("streams"), streams, warehouse)
     readers = read_readers(top.section("query"), streams)
     sources = read_sources(top.section("sources"), streams)
+    console = read_console(top.section("console"), readers, streams)
     problems.raise_any()
     sha = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return Config(catalog, warehouse, streams, sha, text, targets, care, readers, sources)
+    return Config(catalog, warehouse, streams, sha, text, targets, care, readers, sources, console)
 
 
 def _catalog(section: Section) -> CatalogConfig:

@@ -1,7 +1,8 @@
 """One round of dispatch over some streams, as functions do it: with log lines, metrics, and a policy for each job."""
 
+import hashlib
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -12,7 +13,7 @@ from firn.config.model import Config, StreamConfig
 from firn.dispatch.dispatcher import Terms, dispatch
 from firn.errors import FirnError
 from firn.ingest.accept import stream_config
-from firn.log import cuts, epochs, published_configs
+from firn.log import cuts, epochs, pause, published_configs
 from firn.log.backlog import tell
 from firn.log.store import Store
 from firn.maintenance import launcher
@@ -126,6 +127,28 @@ def care(
     return asdict(launcher.run(settings, store, config, jobs, kinds, now, log))
 
 
+def care_now(
+    settings: Settings, store: Store, config: Config, kind: Kind, table: str, now: datetime, log: Log
+) -> dict[str, Any]:
+    """Have one table cared for at once, by a person's word -> the run that does it, or why there is none. The same word
+    in the same minute finds the same run. Raises what launcher.start raises."""
+    settings = placed(settings, config)
+    left = None
+    if not launcher.feeding(config, table):
+        left = f"no stream of firn.yaml feeds a table {table!r}"
+    elif not settings.emr_application:
+        left = "no EMR Serverless application is set"
+    elif pause.since(store) is not None:
+        left = "it is paused: firn resume"
+    if left is not None:
+        return {"run": None, "left": left}
+    asked = "\n".join((settings.staging, kind, table, f"{now:%Y%m%d%H%M}"))
+    identifier = hashlib.sha256(asked.encode()).hexdigest()[:32]
+    run = launcher.start(settings, EmrJobs(settings), identifier, (kind,), (table,))
+    log.info("started a job to care for a table", extra={"run": run, "kind": kind, "table": table})
+    return {"run": run, "left": None}
+
+
 def _tell(store: Store, settings: StreamConfig) -> None:
     """The backlog, to ingest and to CloudWatch; after a failed dispatch too, when it grows."""
     now = datetime.now(UTC)
@@ -141,3 +164,18 @@ def count(metric: Metric, stream: str, value: float) -> None:
     """Print one metric of a stream."""
     line = emf({"service": _SERVICE, "stream": stream}, {metric: value}, datetime.now(UTC), watched=True)
     print(msgspec.json.encode(line).decode(), flush=True)
+
+
+def became(one: Mapping[str, Any]) -> str:
+    """What `run` did for one stream, in words."""
+    if one.get("error"):
+        return f"not dispatched: {one['error']}; the schedule tries again"
+    if one.get("paused"):
+        return "paused again meanwhile"
+    if one.get("run"):
+        return f"job {one['run']} commits epochs {one['pending'][0]} to {one['pending'][1]}"
+    if one.get("waits_for"):
+        return f"job {one['waits_for']} is at work"
+    if one.get("held") or one.get("stuck"):
+        return "its epochs wait for you: see firn status"
+    return "nothing waits for a job"

@@ -56,3 +56,30 @@ def ends(store: Store, stream: str, first: int) -> dict[tuple[int, int], End]:
         else:
             found.setdefault((last, attempt), "killed")
     return found
+
+
+def newest_failure(store: Store, stream: str, after: int) -> tuple[int, int, Failed] | None:
+    """(first epoch, last, why) of the newest job from beyond epoch `after` that said why it failed, unless a later one
+    began. Raises StorageUnavailable."""
+    found: tuple[int, int, int] | None = None
+    failed: set[tuple[int, int, int]] = set()
+    for path in paths(store, layout.attempt_prefix(stream), layout.attempt_path(stream, after + 1, 0, 0, "")):
+        begun, last, attempt, kind = layout.attempt_of(path) or (0, 0, 0, "")
+        if kind == "failed":
+            failed.add((begun, last, attempt))
+        if begun:
+            found = max(found or (0, 0, 0), (begun, last, attempt))
+    if found is None or found not in failed:
+        return None
+    data = get(store, layout.attempt_path(stream, *found, "failed"))
+    return None if data is None else (found[0], found[1], _decode(data))
+
+
+def at_work(store: Store, stream: str, after: int) -> int:
+    """The last epoch that a job from beyond epoch `after` has begun with and not said to have failed; 0 without one.
+    One that was killed looks the same. Raises StorageUnavailable."""
+    begun: dict[tuple[int, int, int], set[str]] = {}
+    for path in paths(store, layout.attempt_prefix(stream), layout.attempt_path(stream, after + 1, 0, 0, "")):
+        if (found := layout.attempt_of(path)) is not None:
+            begun.setdefault(found[:3], set()).add(found[3])
+    return max((last for (_, last, _), kinds in begun.items() if "failed" not in kinds), default=0)

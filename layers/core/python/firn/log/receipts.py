@@ -11,6 +11,7 @@ from firn.log.batches import FORMAT
 from firn.log.store import Store, get, put_if_absent
 
 MAX_KEY: Final = 255
+_MOST_LINKS: Final = 20  # successors of a receipt that are looked for
 
 Header = Literal["Idempotency-Key", "webhook-id"]
 
@@ -75,3 +76,14 @@ def claim(
             f"this {header} was used for another body: send a new one with new events",
         )
     return first, first.batch != mine.batch
+
+
+def look(store: Store, stream: str, key: str, header: Header = "Idempotency-Key") -> Receipt | None:
+    """The receipt that `key` has now, whatever its body was; None without one. Raises StorageUnavailable."""
+    kind, found = "" if header == "Idempotency-Key" else header, None
+    for link in range(1, _MOST_LINKS):
+        data = get(store, layout.receipt_path(stream, key, kind, link))
+        if data is None:
+            break
+        found = _decode(data)
+    return found

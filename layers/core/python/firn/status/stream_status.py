@@ -1,10 +1,9 @@
 """The state of each stream, read from the log and the tables alone."""
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from firn.backfill import progress
 from firn.changes.envelopes.registry import KNOWN
@@ -13,18 +12,14 @@ from firn.config.model import StreamConfig
 from firn.config.modes import KEYLESS
 from firn.config.names import TableName
 from firn.deployment.terminal import counted
-from firn.ingest.replay import acknowledged
-from firn.log import backlog, cuts, epochs, freshness, holds, layout, published_configs, table_health
-from firn.log.dead_letters import replay_marks
-from firn.log.dead_letters.letters import count_dead
+from firn.log import backlog, cuts, epochs, freshness, holds, published_configs, table_health
 from firn.log.freshness import Commit, Freshness
-from firn.log.store import Store, get, listing
+from firn.log.store import Store, get
 from firn.maintenance.health_report import report
 from firn.maintenance.launcher import feeding
 from firn.sinks import report as report_of_sinks
+from firn.status import letter_counts
 from firn.status.waiting import age, ages
-
-_READS_AT_ONCE: Final = 16
 
 
 class Retyped(Protocol):
@@ -139,24 +134,16 @@ def _status(
     known = holds.read_all(store, stream)
     # A quarantined epoch waits too, wherever the cut is; the batches of a lifted one are staged ones again.
     found = backlog.look(store, stream, now, held=True)
-    dead, waiting = _dead_letters(store, stream)
-    rows = KNOWN.bare(settings.envelope) is not None  # its tables are appended to because firn.yaml says so
-    keyless = () if rows else tuple(one.name for one in tables if one.mode == KEYLESS and not one.key)
-    ordered = bool(settings.order_by)
-    positionless = not ordered and _without_position(store, stream, [batch.path for batch in found.free])
+    letters = letter_counts.count(store, stream)
+    dead, waiting = letters.letters.total(), letters.waiting.total()
+    # Tables of plain rows are appended to because firn.yaml says so.
+    keyless = () if _is_of_rows(settings) else tuple(one.name for one in tables if one.mode == KEYLESS and not one.key)
+    positionless = without_position(store, settings, [batch.path for batch in found.free])
     notes = [
         f"{name} is quarantined ({case.reason}): {case.message}; {case.advice}"
         for name, case in known.all_held(settings.generation).items()
     ]
-    if positionless:
-        notes.append(
-            "its events have no position, so changes count in their order of arrival: duplicated or delayed events can "
-            "make older values win (give the stream order_by, if the rows hold a version; have MongoDB's flattened "
-            "events tell ts_ns in add.fields; Maxwell has output_binlog_position, wal2json include-lsn, AWS DMS "
-            "IncludeTransactionDetails)"
-        )
-    if rows and not ordered and any(rule.keyed and not rule.ignore for rule in settings.tables):
-        notes += _order_of_rows(settings)
+    notes += order_notes(settings, positionless=positionless)
     if keyless:
         notes.append(
             f"no key for {', '.join(keyless)}: every change is appended, with _firn_op (write key: […] in firn.yaml "
@@ -165,7 +152,7 @@ def _status(
     notes += [_retyped(one) for one in tables if one.retyped]
     notes += report_of_sinks.notes(store, settings)
     notes += progress.notes(store, stream)
-    notes += [note for one in tables if (note := _fed_no_more(settings, one)) is not None]
+    notes += [note for one in tables if (note := fed_no_more(settings, one)) is not None]
     if waiting:
         notes.append(f"{counted(waiting, 'dead letter')} to replay: firn dead list {stream}")
     return StreamStatus(
@@ -186,6 +173,26 @@ def _status(
         freshness=freshness.measured(freshness.read_commits(store, stream, since)),
         notes=tuple(notes),
     )
+
+
+def order_notes(settings: StreamConfig, *, positionless: bool) -> list[str]:
+    """What to know of how the stream's changes are ordered."""
+    notes = []
+    if positionless:
+        notes.append(
+            "its events have no position, so changes count in their order of arrival: duplicated or delayed events can "
+            "make older values win (give the stream order_by, if the rows hold a version; have MongoDB's flattened "
+            "events tell ts_ns in add.fields; Maxwell has output_binlog_position, wal2json include-lsn, AWS DMS "
+            "IncludeTransactionDetails)"
+        )
+    keyed = any(rule.keyed and not rule.ignore for rule in settings.tables)
+    if _is_of_rows(settings) and not settings.order_by and keyed:
+        notes += _order_of_rows(settings)
+    return notes
+
+
+def _is_of_rows(settings: StreamConfig) -> bool:
+    return KNOWN.bare(settings.envelope) is not None
 
 
 def _order_of_rows(settings: StreamConfig) -> list[str]:
@@ -211,7 +218,7 @@ def _retyped(table: Table) -> str:
     return f"columns of {table.name} got another type: {told} (declare a column in firn.yaml to give it one for good)"
 
 
-def _fed_no_more(settings: StreamConfig, table: Table) -> str | None:
+def fed_no_more(settings: StreamConfig, table: Table) -> str | None:
     """That a table of the stream gets nothing any more, or nothing of a pipeline that is gone: its rows stay."""
     namespace, name = table.identifier if len(table.identifier) == 2 else ("", "")
     if not namespace:
@@ -228,29 +235,14 @@ def _fed_no_more(settings: StreamConfig, table: Table) -> str | None:
     return f"{which} gone; {'its' if len(gone) == 1 else 'their'} rows in {table.name} stay"
 
 
-def _dead_letters(store: Store, stream: str) -> tuple[int, int]:
-    """How many letters there are, and how many of them wait for a replay: from the footers and the replays' records."""
-    found = [(path, size) for path, size in listing(store, layout.dead_prefix(stream)) if path.endswith(".parquet")]
-    if not found:
-        return 0, 0
-    claims = replay_marks.of_stream(store, stream)
-
-    def look(one: tuple[str, int]) -> tuple[int, int]:
-        path, size = one
-        there, _ = count_dead(store, path, size)
-        left = there - sum(len(claim.letters()) for claim in claims.get(path, ()))
-        # What was never acknowledged does not count (ingest/replay.py).
-        return (there, left) if left <= 0 or acknowledged(store, path) else (0, 0)
-
-    with ThreadPoolExecutor(_READS_AT_ONCE) as pool:
-        counts = list(pool.map(look, found))
-    return sum(there for there, _ in counts), sum(left for _, left in counts)
-
-
-def _without_position(store: Store, stream: str, staged: Sequence[str]) -> bool:
-    """Whether the newest staged batch holds changes whose order fields say too little."""
+def without_position(store: Store, settings: StreamConfig, staged: Sequence[str]) -> bool:
+    """Whether the newest batch (of those `staged`, else of the newest epoch) holds changes whose order fields say too
+    little. Raises StorageUnavailable."""
+    if settings.order_by:
+        return False
     from arro3.io import read_parquet
 
+    stream = settings.name
     path = staged[-1] if staged else _newest_sealed(store, stream)
     data = get(store, path) if path else None
     if data is None:

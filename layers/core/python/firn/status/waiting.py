@@ -21,11 +21,16 @@ def age(store: Store, batch: EpochBatch | None, now: datetime) -> float | None:
 
 def ages(store: Store, settings: StreamConfig, found: Backlog, cut: Cut | None, now: datetime) -> dict[str, float]:
     """The age of the oldest uncommitted change of each table that has one, by the table's name (namespace.table)."""
+    known = {table: age(store, batch, now) for table, batch in sorted(oldest(store, settings, found, cut).items())}
+    return {table: seconds for table, seconds in known.items() if seconds is not None}
+
+
+def oldest(store: Store, settings: StreamConfig, found: Backlog, cut: Cut | None) -> dict[str, EpochBatch]:
+    """The oldest batch that may hold an uncommitted change of each table that has one."""
     first: dict[str, EpochBatch] = {}
     for table, batch in (*_by_target(settings, found.first_of), *_left_behind(store, settings, cut)):
         first[table] = min(first.get(table, batch), batch, key=lambda one: one.id)
-    known = {table: age(store, batch, now) for table, batch in sorted(first.items())}
-    return {table: seconds for table, seconds in known.items() if seconds is not None}
+    return first
 
 
 def _by_target(settings: StreamConfig, by_source: Mapping[str, EpochBatch]) -> Iterator[tuple[str, EpochBatch]]:
