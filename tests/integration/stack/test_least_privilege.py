@@ -460,6 +460,7 @@ def console(ground: Ground) -> None:
     for name, fields in asked:
         done[name] = ground.post(f"/v1/console/actions/{name}", fields, X_Firn_Console="1", x_api_key=OTHER_KEY)
     assert {name: answer for name, answer in done.items() if answer[0] != 200} == {}
+    assert ground.post("/v1/console/dead-letters?stream=bank", x_api_key=KEY)[1]["letters"][0]["replayed_in"]
 
 
 def tiered(ground: Ground) -> dict[str, Any]:
