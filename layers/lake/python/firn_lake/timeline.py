@@ -6,9 +6,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from firn.config.names import OWN
-from firn_lake.changes.row_changes import key_of
 from firn_lake.reading.moments import snapshot_at
-from firn_lake.tables import shown, summary
+from firn_lake.tables import key_of, shown, summary
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
