@@ -18,6 +18,7 @@ def test_a_query_is_written_with_completion_run_shown_drawn_and_remembered(conso
     page.locator(".editor").get_by_role("textbox", name="SQL").click()
     page.keyboard.type("SELECT order_id, n FROM shop.")
     page.get_by_role("option", name="orders").wait_for()
+    page.wait_for_timeout(200)  # the editor takes no Enter for a choice in the 75 ms after the list has come
     page.keyboard.press("Enter")
     page.keyboard.press("Control+Enter")
     page.get_by_text("2 rows in").first.wait_for()
