@@ -665,8 +665,8 @@ MUTANTS: Final = (
     Mutant(
         "a step that comes again applies again",
         f"{_CORE}/changes/merge/nested_updates.py",
-        "if self.steps and self.steps[-1][0] == order:",
-        "if False and order:",
+        "if not (self._steps and self._steps[-1][0] == order):",
+        "if True or order:",
         (f"{_PATCHES}::test_steps_into_values_are_replayed_in_any_order_and_split",),
     ),
     Mutant(
@@ -674,6 +674,13 @@ MUTANTS: Final = (
         _FOLD,
         "        if composed:\n            steps =",
         "        if False and composed:\n            steps =",
+        (f"{_PATCHES}::test_steps_into_values_are_replayed_in_any_order_and_split",),
+    ),
+    Mutant(
+        "a truncate leaves what the steps of a value were applied to",
+        _FOLD,
+        "                del parts[key]",
+        "                pass",
         (f"{_PATCHES}::test_steps_into_values_are_replayed_in_any_order_and_split",),
     ),
     Mutant(

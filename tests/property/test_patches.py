@@ -6,16 +6,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hypothesis import example, given
+import pytest
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from firn.changes.merge import nested_updates
 from firn.changes.merge.decide import Decided
 from firn.changes.merge.fold import OTHERS, Key, Row, RowChange, fold
-from firn.changes.merge.nested_updates import LARGEST, MOST, Composed, applied, read, written
+from firn.changes.merge.nested_updates import LARGEST, MOST, Composed, Composing, applied, read, written
 from firn.changes.merge.ordering import plain, read_held, stored_held, total
 from firn.changes.positions import RANK
 from tests.memory_table import MemoryTable
 from tests.property.test_decide import delivered, deliveries
+from tests.soak import times
 
 COLUMNS = "abcd"
 Shown = Mapping[Key, Mapping[str, Any]]
@@ -221,17 +224,88 @@ def test_steps_into_values_are_replayed_in_any_order_and_split(log: list[RowChan
     assert values_of(fold(folded, log).rows) == values_of(folded), "what a row tells and the log tells counts once"
 
 
+def _plainly(base: str | None, steps: Sequence[str]) -> str | None:
+    """All steps from the start, each on a value of its own: as `applied`, once more."""
+    try:
+        value = None if base is None else json.loads(base)
+    except ValueError:
+        return base
+    for told in steps:
+        for kind, path, *more in json.loads(told):
+            value = _stepped(value, path, kind, more[0] if more else None)
+    return None if value is None else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _stepped(value: Any, path: Sequence[str], kind: str, what: Any) -> Any:
+    if not path:
+        return (value[:what] if isinstance(value, list) else value) if kind == "cut" else what
+    name, inner = path[0], path[1:]
+    value = {} if value is None and kind == "set" else value
+    if isinstance(value, dict):
+        if not inner and kind == "unset":
+            return {one: part for one, part in value.items() if one != name}
+        there = name in value or kind == "set"
+        return value | {name: _stepped(value.get(name), inner, kind, what)} if there else value
+    if not isinstance(value, list) or not name.isdecimal() or len(name) > 7:
+        return value
+    place = int(name)
+    if place >= len(value) and (kind != "set" or place > len(value) + 1_000):
+        return value
+    found = [*value, *[None] * (place + 1 - len(value))]
+    found[place] = None if kind == "unset" and not inner else _stepped(found[place], inner, kind, what)
+    return found
+
+
+_BASES = st.sampled_from(
+    (None, "null", "7", "text", "[1,{},3]", '{"p":{"q":1},"q":[1,2]}', '{"p":[],"é":"\U0001f600"}')
+)
+
+
+@settings(max_examples=times(400, 20_000))
+@given(_BASES, st.lists(steps(), max_size=8))
+def test_steps_one_by_one_are_byte_for_byte_what_all_of_them_from_the_start_make(
+    base: str | None, told: list[str]
+) -> None:
+    one = Composing(b"a", base)
+    for number, step in enumerate(told, 1):
+        for _ in range(2):  # told again it is the same one
+            one.then(number.to_bytes(4), step)
+        steps = tuple((at.to_bytes(4), text) for at, text in enumerate(told[:number], 1))
+        assert one.composed() == Composed(b"a", base, steps)
+        assert one.value == _plainly(base, told[:number]) == one.composed().value == Composing.of(one.composed()).value
+    assert applied(base, told) == _plainly(base, told)
+
+
+def test_a_step_costs_what_it_reaches_however_many_came_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not what all before it cost, once more: 1,000 steps of one field in one range took more than a second."""
+    read, real = [0], nested_updates._decode
+
+    def counted(text: bytes) -> Any:
+        read[0] += 1
+        return real(text)
+
+    monkeypatch.setattr(nested_updates, "_decode", counted)
+    log = [told("c", 0, 1, a="{}")]
+    for at in range(1, 301):
+        one = told("u", at, 1, a=json.dumps([["set", [f"p{at}"], at]]))
+        log.append(replace(one, stepped=frozenset("a")))
+    (row,) = fold({}, log).rows.values()
+    assert json.loads(row.values["a"]) == {f"p{at}": at for at in range(1, 301)}
+    assert read[0] <= len(log) + 1
+
+
 def test_so_many_steps_that_the_oldest_are_put_together() -> None:
-    one = Composed(b"a", "{}")
+    one = Composing(b"a", "{}")
     for n in range(MOST + 10):
-        one = one.then(n.to_bytes(4), json.dumps([["set", [str(n % 7)], n]]))
-    short = one.shortened()
+        one.then(n.to_bytes(4), json.dumps([["set", [str(n % 7)], n]]))
+    short = one.composed().shortened()
     assert (len(short.steps), short.value) == (MOST, one.value)
     assert read(written({"c": short})) == {"c": short}
-    large = Composed(b"a", "{}")
+    large = Composing(b"a", "{}")
     for n in range(4):
-        large = large.then(n.to_bytes(4), json.dumps([["set", ["p"], str(n) * (LARGEST // 2 - 50)]]))
-    assert (len(large.shortened().steps), large.shortened().value) == (2, large.value)
+        large.then(n.to_bytes(4), json.dumps([["set", ["p"], str(n) * (LARGEST // 2 - 50)]]))
+    short = large.composed().shortened()
+    assert (len(short.steps), short.value) == (2, large.value)
 
 
 def test_steps_that_lead_nowhere_change_nothing() -> None:

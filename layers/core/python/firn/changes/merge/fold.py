@@ -26,10 +26,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from firn.changes.merge import nested_updates
-from firn.changes.merge.nested_updates import Composed
+from firn.changes.merge.nested_updates import Composed, Composing
 from firn.changes.metadata_columns import HELD, PARTS
 
 Key = tuple[Any, ...]
+Parts = dict[str, Composing]
+"""Of a row while it is replayed: the values that steps are applied to, by column."""
 
 
 class _NaN(float):
@@ -181,6 +183,7 @@ def _by_order(change: RowChange) -> tuple[bytes, str, str, str]:
 
 def _replay(base: tuple[tuple[Key, Row], ...], changes: tuple[RowChange, ...]) -> State:
     rows: dict[Key, Row] = {}
+    parts: defaultdict[Key, Parts] = defaultdict(dict)
     tombstones: dict[Key, Tombstone] = {}
     old_keys = {create.identity: delete.key for delete, create in moves(changes)}
     # What a row of the base tells stands after the change of the same order, which is in that row already.
@@ -189,21 +192,29 @@ def _replay(base: tuple[tuple[Key, Row], ...], changes: tuple[RowChange, ...]) -
     for _, _, change in in_order:
         if change.op == "t":
             rows = {key: row for key, row in rows.items() if not empties(change, row)}
+            for key in parts.keys() - rows.keys():
+                del parts[key]
         elif change.op == "d":
-            tombstones[change.key] = Tombstone(change.order, rows.pop(change.key, None))
+            removed = rows.pop(change.key, None)
+            tombstones[change.key] = Tombstone(change.order, removed and _whole(removed, parts.pop(change.key, {})))
         elif change.op == "c" and (old_key := old_keys.get(change.identity)) is not None:
             # Its delete has just been replayed: at one position the order puts a delete before a create.
-            kept = _written(change, tombstones[old_key].row)
+            moved = tombstones[old_key].row
+            mine = {column: Composing.of(one) for column, one in moved.composed.items()} if moved else {}
+            kept = _whole(_written(change, moved, mine), mine)
             rows[change.key] = Row(kept.values, kept.order, source=kept.source)
+            parts.pop(change.key, None)
         elif change.op == "u":
-            rows[change.key] = _written(change, rows.get(change.key))
+            rows[change.key] = _written(change, rows.get(change.key), parts[change.key])
         else:
             rows[change.key] = Row(dict(change.values or {}), change.order, source=change.source)
-    return State(rows, tombstones, base, changes)
+            parts.pop(change.key, None)
+    return State({key: _whole(row, parts.get(key, {})) for key, row in rows.items()}, tombstones, base, changes)
 
 
-def _written(change: RowChange, earlier: Row | None) -> Row:
-    """The row that `change` leaves, where `earlier` is the row that its unavailable columns come from."""
+def _written(change: RowChange, earlier: Row | None, parts: Parts) -> Row:
+    """The row that `change` leaves, where `earlier` is the row that its unavailable columns come from, and `parts` what
+    values of that are made of: then of those of the new one, as it is told by them (_whole)."""
     values = dict(change.values or {})
     held: dict[str, bytes] = {}
     left_out = set(change.unavailable)
@@ -214,22 +225,24 @@ def _written(change: RowChange, earlier: Row | None) -> Row:
         held[column] = earlier.column_order(column) if earlier else UNKNOWN
         if column != OTHERS:
             values[column] = earlier.values.get(column) if earlier else None
-    if change.stepped or (earlier is not None and PARTS in earlier.held):
-        composed = {column: one for column, one in earlier.composed.items() if column in left_out} if earlier else {}
-        for column in change.stepped:
-            composed[column] = _composed(earlier, column).then(change.order, values[column])
-            values[column] = composed[column].value
-        held |= {PARTS: nested_updates.written(composed)} if composed else {}
+    for column in parts.keys() - left_out - change.stepped:
+        del parts[column]
+    for column in change.stepped:
+        if column not in parts:
+            base = earlier.values.get(column) if earlier else None
+            base = base if base is None or isinstance(base, str) else str(base)
+            parts[column] = Composing(earlier.column_order(column) if earlier else UNKNOWN, base)
+        parts[column].then(change.order, values[column])
     return Row(values, change.order, held, change.source)
 
 
-def _composed(row: Row | None, column: str) -> Composed:
-    """What a column's value is made of."""
-    if row is None:
-        return Composed(UNKNOWN, None)
-    base = row.values.get(column)
-    base = base if base is None or isinstance(base, str) else str(base)
-    return row.composed.get(column) or Composed(row.column_order(column), base)
+def _whole(row: Row, parts: Parts) -> Row:
+    """The row with the values that steps were applied to, and what these are made of."""
+    if not parts:
+        return row
+    composed = {column: one.composed() for column, one in parts.items()}
+    values = {**row.values, **{column: one.value for column, one in parts.items()}}
+    return Row(values, row.order, {**row.held, PARTS: nested_updates.written(composed)}, row.source)
 
 
 def names_of(row: Row | None) -> set[str]:

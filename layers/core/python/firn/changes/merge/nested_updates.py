@@ -37,12 +37,6 @@ class Composed:
     base: str | None
     steps: tuple[tuple[bytes, str], ...] = ()
 
-    def then(self, order: bytes, steps: str) -> "Composed":
-        """With these steps too, which come after all that it has; or are the last of them, told again."""
-        if self.steps and self.steps[-1][0] == order:
-            return self
-        return Composed(self.base_order, self.base, (*self.steps, (order, steps)))
-
     @cached_property
     def value(self) -> str | None:
         """What it is now, as JSON text."""
@@ -83,40 +77,105 @@ def _text(order: bytes) -> str:
 def applied(base: str | None, steps: Sequence[str]) -> str | None:
     """The JSON text after these steps, one after the other. Text that is no JSON, or nested beyond what JSON readers
     take, holds nothing for them to change."""
-    try:
-        value = None if base is None else _decode(base.encode())
-        for told in steps:
-            for kind, path, *more in _decode(told.encode()):
-                value = _after(value, path, kind, more[0] if more else None)
-        return None if value is None else _encode(value).decode()
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return base
+    document = Document(base)
+    for told in steps:
+        document.apply(told)
+    return document.text
 
 
-def _after(value: Any, path: Path, kind: str, what: Any) -> Any:
-    """The value after one step at a path within it."""
-    if not path:
-        if kind == "cut":
-            return value[:what] if isinstance(value, list) else value
-        return what
-    name, inner = path[0], path[1:]
-    if value is None and kind == "set":
-        value = {}
-    if isinstance(value, dict):
-        if not inner and kind == "unset":
-            return {one: part for one, part in value.items() if one != name}
-        if name in value or kind == "set":
-            return value | {name: _after(value.get(name), inner, kind, what)}
-        return value
-    if isinstance(value, list) and name.isdecimal() and len(name) < 8:
-        return _in_array(value, int(name), inner, kind, what)
-    return value
+class Document:
+    """A JSON text that steps are applied to, one after the other: each costs what it reaches, not the whole text."""
+
+    def __init__(self, text: str | None) -> None:
+        self._base = text
+        self._root: list[Any] = [None]
+        self._is_readable = True
+        try:
+            self._root = [None if text is None else _decode(text.encode())]
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            self._is_readable = False
+
+    def apply(self, steps: str) -> None:
+        """The next steps. From what can't be read on, none counts."""
+        if not self._is_readable:
+            return
+        try:
+            told = _decode(steps.encode())
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            self._is_readable = False
+            return
+        for kind, path, *more in told:
+            _step(self._root, path, kind, more[0] if more else None)
+
+    @property
+    def text(self) -> str | None:
+        """What it is now."""
+        if not self._is_readable:
+            return self._base
+        try:
+            return None if self._root[0] is None else _encode(self._root[0]).decode()
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            return self._base
 
 
-def _in_array(value: list[Any], place: int, inner: Path, kind: str, what: Any) -> list[Any]:
-    if place >= len(value) and (kind != "set" or place > len(value) + _FAR):
-        return value
-    found = [*value, *[None] * (place + 1 - len(value))]
-    # MongoDB's $unset of a member leaves null in its place.
-    found[place] = None if kind == "unset" and not inner else _after(found[place], inner, kind, what)
-    return found
+class Composing:
+    """A Composed value in the making, while changes are replayed."""
+
+    def __init__(self, base_order: bytes, base: str | None) -> None:
+        self._base_order = base_order
+        self._base = base
+        self._steps: list[tuple[bytes, str]] = []
+        self._document = Document(base)
+
+    @classmethod
+    def of(cls, made: Composed) -> "Composing":
+        """To go on with what is there."""
+        found = cls(made.base_order, made.base)
+        for order, steps in made.steps:
+            found.then(order, steps)
+        return found
+
+    def then(self, order: bytes, steps: str) -> None:
+        """With these steps too, which come after all that it has; or are the last of them, told again."""
+        if not (self._steps and self._steps[-1][0] == order):
+            self._steps.append((order, steps))
+            self._document.apply(steps)
+
+    @property
+    def value(self) -> str | None:
+        """What it is now, as JSON text."""
+        return self._document.text
+
+    def composed(self) -> Composed:
+        """What it is made of."""
+        return Composed(self._base_order, self._base, tuple(self._steps))
+
+
+def _step(holder: Any, path: Path, kind: str, what: Any) -> None:
+    """One step at a path within the first member of `holder`, which is changed in place."""
+    place: Any = 0
+    for depth, name in enumerate(path, 1):
+        inside = holder[place]
+        if inside is None and kind == "set":
+            inside = holder[place] = {}
+        if isinstance(inside, dict):
+            if kind == "unset" and depth == len(path):
+                inside.pop(name, None)
+                return
+            if kind == "set":
+                inside.setdefault(name)
+            elif name not in inside:
+                return
+            place = name
+        elif isinstance(inside, list) and name.isdecimal() and len(name) < 8:
+            place = int(name)
+            if place >= len(inside) and (kind != "set" or place > len(inside) + _FAR):
+                return
+            inside.extend([None] * (place + 1 - len(inside)))
+        else:
+            return
+        holder = inside
+    if kind != "cut":
+        holder[place] = what  # MongoDB's $unset of an array's member leaves null in its place
+    elif isinstance(holder[place], list):
+        del holder[place][what:]
