@@ -45,3 +45,19 @@ def test_what_each_writes_is_its_own_alone(envelope: str) -> None:
         inside = event["Records"] if isinstance(event, dict) and set(event) == {"Records"} else [event]
         for one in inside:
             assert set(claimed(json.dumps(one).encode())) <= {envelope}
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"database": "shop", "type": "insert"},
+        {"database": "shop", "table": "t", "type": "insert", "data": {"id": 7}, "ts": 1},
+        {"database": "shop", "table": "t", "type": "INSERT", "es": 1, "isDdl": False, "data": [{"id": 7}]},
+        {"type": "INSERT", "schema": "s", "table": "t", "record": {"id": 7}, "old_record": None},
+        {"operation": "insert", "table": "t", "newRow": {"id": 7}},
+    ],
+)
+def test_a_row_of_dms_is_one_whatever_its_columns_are_called(columns: dict[str, Any]) -> None:
+    value = unwrap(json.dumps({"Op": "I", "id": 1, **columns}).encode())
+    assert isinstance(value, Value)
+    assert KNOWN.envelope_of(value, "auto") == "dms"

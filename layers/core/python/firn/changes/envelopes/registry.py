@@ -70,7 +70,10 @@ class Registry:
             self.foreign[name] = marks
             marks |= own
         self.foreign |= {name: marks for name in envelopes if name not in self.foreign}
-        self._shaped = [(name, one.recognises) for name, one in envelopes.items() if one.recognises is not None]
+        shaped = [(name, one) for name, one in envelopes.items() if one.recognises is not None]
+        # Rows first: their columns may be called like another's members, and no other has what they are known by.
+        shaped.sort(key=lambda named: not named[1].may_lack_table)
+        self._shaped = [(name, one.recognises) for name, one in shaped if one.recognises is not None]
 
     def bare(self, envelope: str) -> Envelope | None:
         """The envelope of that name if its events are all row."""
