@@ -68,7 +68,11 @@ POISONS: dict[str, tuple[str, dict[str, Any]]] = {
     "a number beyond a double": ("type_mismatch", {"after": '{"id":9,"x":1e999}'}),
     "a key of more digits than Python reads": ("bad_image", {"after": f'{{"id":{DIGITS}}}'}),
     "an image before that is cut off": ("bad_image", {"op": "u", "before": "[1"}),
-    "a deleted key that is nested": ("type_mismatch", {"op": "d", "after": None, "key": f'{{"id":{DEEP}}}'}),
+    # Without a schema it would have a say in the key's type, as a row's has: text holds it.
+    "a deleted key that is nested": (
+        "type_mismatch",
+        {"op": "d", "after": None, "key": f'{{"id":{DEEP}}}', "schema": schema("x", "string")},
+    ),
     "a schema that is none": ("bad_schema", {"schema": "5"}),
     "a schema that is nested": ("bad_schema", {"schema": f'{{"type":"struct","fields":{DEEP}}}'}),
     "a schema with a column without a name": ("bad_schema", with_schema(schema("", "string"))),

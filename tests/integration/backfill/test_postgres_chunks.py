@@ -351,6 +351,7 @@ def test_a_value_out_of_line_is_read_though_its_row_moves_from_a_chunk_to_anothe
     one.task(plan).run(firsts[1:])
     before = len(one.images())
     assert before < 900
+    assert len({msgspec.json.decode(image)["id"] for image in one.images()}) == before, "no row is in two chunks"
     server.rows("UPDATE t SET id = 5000 WHERE id = 1")
     one.task(plan).run([firsts[0], last])
     read = {row["id"]: row["v"] for row in map(msgspec.json.decode, one.images())}

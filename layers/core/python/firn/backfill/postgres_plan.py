@@ -132,12 +132,13 @@ def _key_ranges(session: Session, relation: Relation, table: Table, count: int) 
         yield ""
         return
     columns = [quoted(name) for name in table.key]
+    keys = [f"r.{column}" for column in columns]  # a plain name in ORDER BY would be the text of the output
     share = min(100.0, 100.0 * count * chunking.SAMPLES / max(1, relation.pages))
     taken = min(1.0, 2.0 * count * chunking.SAMPLES / max(1.0, relation.rows * share / 100))
-    texts = ", ".join(f"{column}::text" for column in columns)
+    texts = ", ".join(f"{key}::text" for key in keys)
     sample = session.rows(
-        f"SELECT {texts} FROM {relation.name} TABLESAMPLE SYSTEM ({share:.6f}) "  # noqa: S608 (quoted by the server)
-        f"WHERE random() < {taken:.9f} ORDER BY {', '.join(columns)}"
+        f"SELECT {texts} FROM {relation.name} AS r TABLESAMPLE SYSTEM ({share:.6f}) "  # noqa: S608 (quoted by the server)
+        f"WHERE random() < {taken:.9f} ORDER BY {', '.join(keys)}"
     )
     edges = chunking.edges_of([tuple(row) for row in sample], count)
     row = row_of(columns)
