@@ -35,7 +35,13 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     except UnreadableBatch as error:
         return _failed(event, error, RequestError(500, "unreadable_batch", str(error)))
     except (TransientError, UnknownOutcome) as error:
-        return _failed(event, error, RequestError(503, "storage_unavailable", "the storage did not answer; retry", 1))
+        return _failed(
+            event,
+            error,
+            RequestError(
+                503, "storage_unavailable", "the storage, or a service that was asked, did not answer; retry", 1
+            ),
+        )
     except ConfigError as error:
         logger.error("configuration", extra={"reason": str(error)})
         return responses.refusal(event, RequestError(503, "not_configured", NOT_CONFIGURED, 5))

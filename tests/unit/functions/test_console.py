@@ -18,6 +18,7 @@ from firn.ingest.accept import accept
 from firn.log import cuts, holds, layout, pause
 from firn.log.holds import Quarantine
 from firn.log.published_configs import current, publish
+from firn_console import actions
 from firn_console.actions import ACTIONS
 from firn_console.contract import action_pages, job_pages, letter_pages, stream_pages, table_pages
 from tests.unit.functions.conftest import CONFIG
@@ -106,6 +107,25 @@ def test_a_dead_letter_is_shown_corrected_and_replayed_once(ask: Ask, store: Fau
     assert ask(where)["json"]["letter"]["replayed_in"]
     assert ask(f"dead-letters/shop/{letter['object']}/7")["statusCode"] == 404
     assert ask("dead-letters/shop/..%2F..%2Fconfig%2Fcurrent.json/0")["statusCode"] == 404
+
+
+def test_a_replay_that_has_no_time_says_so(ask: Ask, store: FaultyStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(2):
+        send(store, line(number), "{")
+    every = ask("actions/replay", "POST", {"stream": "shop"})["json"]["lines"]
+    monkeypatch.setattr(actions, "_REPLAY_SECONDS", -1.0)
+    some = ask("actions/replay", "POST", {"stream": "shop"})["json"]["lines"]
+    assert some[-1] == "there was no time for all: choose fewer, or run the command"
+    assert some[-1] not in every
+
+
+@pytest.mark.parametrize("number", ["9" * 5_000, "-1", "\u0663", "1e3", ""])
+def test_numbers_that_are_none_are_told(ask: Ask, number: str) -> None:
+    for name, fields in (
+        ("resume", {"stream": "shop", "name": f"epoch {number}"}),
+        ("replay", {"stream": "shop", "object": "x", "row": number or "x"}),
+    ):
+        assert ask(f"actions/{name}", "POST", fields)["json"]["error"] == "bad_field"
 
 
 def test_what_is_held_is_told_and_resumed(ask: Ask, store: FaultyStore) -> None:

@@ -7,8 +7,10 @@ in `done` alone.
 import base64
 import binascii
 import logging
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
@@ -29,6 +31,7 @@ from firn_console.holds import commands_of
 from firn_console.letters import path_of
 
 logger: Final = logging.getLogger("firn.console")
+_REPLAY_SECONDS: Final = 20.0  # the gateway waits 29
 _MOST_ORIGINAL: Final = 4 << 20  # bytes of an event that a person corrected
 Fields = Mapping[str, str]
 
@@ -62,7 +65,7 @@ def done(asked: Asked, name: str) -> ActionDone:
     fields = _fields(name, asked.body)
     action.says(asked, fields)  # checks them
     answer = action.does(asked, fields)
-    logger.info("action", extra={"action": name, "stream": fields.get("stream"), "table": fields.get("table")})
+    logger.info("action", extra={"action": name, "stream": fields.get("stream")})
     return answer
 
 
@@ -168,7 +171,7 @@ def _resume_says(asked: Asked, fields: Fields) -> tuple[str, str]:
     if name == "stream":
         return f"The epochs of {stream} are committed again.", command
     if name.startswith("epoch "):
-        if not name.removeprefix("epoch ").isdecimal():
+        if not _is_number(name.removeprefix("epoch ")):
             raise RequestError(400, "bad_field", "name is `stream`, such as `epoch 7`, or a table")
         return f"The batches of {name} of {stream} are sealed again.", command
     does = {
@@ -202,7 +205,7 @@ def _replay_says(asked: Asked, fields: Fields) -> tuple[str, str]:
     which += [f"of {fields['table']}"] if "table" in fields else []
     for name in ("reason", "table", "object"):
         command += f" --{name} {fields[name]}" if name in fields else ""
-    if "row" in fields and ("object" not in fields or not fields["row"].isdecimal()):
+    if "row" in fields and ("object" not in fields or not _is_number(fields["row"])):
         raise RequestError(400, "bad_field", "row is a number, and needs object: together they name a letter")
     corrected = "original" in fields or "base64" in fields
     if corrected and "row" not in fields:
@@ -231,16 +234,24 @@ def _replay(asked: Asked, fields: Fields) -> ActionDone:
         choice = Choice(only=frozenset({letter}))
         original = _original(fields)
         texts = None if original is None else {letter: original}
-    # Time of its own for each object, and it is finished by the next replay where this one dies.
-    done = list(
-        replay(asked.store, asked.config, stream, choice, clock=lambda: asked.now, corrected=texts, dry_run=dry)
-    )
+    until, done, whole = time.monotonic() + _REPLAY_SECONDS, [], True
+    for one in replay(
+        asked.store, asked.config, stream, choice, clock=lambda: datetime.now(UTC), corrected=texts, dry_run=dry
+    ):
+        done.append(one)
+        if time.monotonic() > until:
+            whole = False
+            break
     result = summary(stream, asked.config.sha, done, dry_run=dry)
-    lines = tuple(result.lines())
+    lines = (*result.lines(), *(() if whole else ("there was no time for all: choose fewer, or run the command",)))
     one = result.letters == 1
     verb = "would be" if dry else "was" if one else "were"
     text = f"{result.letters:,} letter{'' if one else 's'} {verb} taken"
     return ActionDone("replay", text, _replay_says(asked, fields)[1], lines=lines)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 16
 
 
 def _original(fields: Fields) -> bytes | None:
