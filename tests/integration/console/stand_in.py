@@ -14,11 +14,10 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import msgspec
 
+from firn_console.responses import SECURITY
+
 ASSETS = Path(__file__).parents[3] / "layers/console/python/firn_console/assets"
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
+POLICY = SECURITY["Content-Security-Policy"]
 _KINDS = {".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 Fields = Mapping[str, str]

@@ -244,9 +244,9 @@ def _replay(asked: Asked, fields: Fields) -> ActionDone:
             break
     result = summary(stream, asked.config.sha, done, dry_run=dry)
     lines = (*result.lines(), *(() if whole else ("there was no time for all: choose fewer, or run the command",)))
-    one = result.letters == 1
-    verb = "would be" if dry else "was" if one else "were"
-    text = f"{result.letters:,} letter{'' if one else 's'} {verb} taken"
+    single = result.letters == 1
+    verb = "would be" if dry else "was" if single else "were"
+    text = f"{result.letters:,} letter{'' if single else 's'} {verb} taken"
     return ActionDone("replay", text, _replay_says(asked, fields)[1], lines=lines)
 
 
