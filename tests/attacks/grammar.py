@@ -3,7 +3,7 @@
 One grammar for both ways of drawing from it: `Grammar(dice, envelope)` takes a `random.Random`, seeded for very many
 events, or Hypothesis's own (`st.randoms()`) for few that shrink. Most events are as their connector writes them
 (Debezium's documentation, "Data change events" of each connector; ExtractNewRecordState; CloudEvents 1.0 structured
-JSON); of the others one to three members are not.
+JSON); of the others one to three members are not, or the text itself is broken (misplaced.py).
 
 An event is JSON text, because much of what is wrong with events no JSON encoder would write: members twice, NaN, 1e400.
 """
@@ -11,40 +11,14 @@ An event is JSON text, because much of what is wrong with events no JSON encoder
 import base64
 import json
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from tests import emitter_events
 from tests.attacks.emitters import EMITTERS
-
-Tree = Any  # a JSON value; Verbatim and Twice stand for what Python has no value for
-
-
-class Verbatim(str):
-    """JSON text as it is, whether it is JSON or not."""
-
-
-class Twice(list[tuple[str, Tree]]):
-    """An object as its members, any of them several times."""
-
-
-def text_of(tree: Tree, *, ascii: bool = True) -> str:
-    """The tree as JSON. `ascii`: with escapes; half a surrogate pair is always one."""
-    if isinstance(tree, Verbatim):
-        return str(tree)
-    if isinstance(tree, Mapping | Twice):
-        members = tree if isinstance(tree, Twice) else tree.items()
-        return "{" + ",".join(f"{_string(name, ascii)}:{text_of(one, ascii=ascii)}" for name, one in members) + "}"
-    if isinstance(tree, list):
-        return "[" + ",".join(text_of(one, ascii=ascii) for one in tree) + "]"
-    return _string(tree, ascii) if isinstance(tree, str) else json.dumps(tree)
-
-
-def _string(text: str, ascii: bool) -> str:
-    halves = any("\ud800" <= sign <= "\udfff" for sign in text)
-    return json.dumps(text, ensure_ascii=ascii or halves)
-
+from tests.attacks.json_trees import Tree, Twice, Verbatim, at, places, replaced, text_of
+from tests.attacks.misplaced import broken, misplaced
 
 # --- what each connector says in `source` besides version, connector, name, ts_ms, snapshot, db: by the position `n`
 
@@ -224,11 +198,8 @@ def odd(dice: random.Random) -> Tree:
 
 def mutated(dice: random.Random, event: Tree) -> Tree:
     """The event with something wrong at one place of it."""
-    places = [*_places(event, ())]
-    *path, last = dice.choice(places)
-    parent = event
-    for step in path:
-        parent = parent[step]
+    *path, last = dice.choice(places(event))
+    parent = at(event, path)
     if isinstance(parent, list) or dice.random() < 0.55:
         parent[last] = odd(dice)
         return event
@@ -244,23 +215,8 @@ def mutated(dice: random.Random, event: Tree) -> Tree:
         case 4 if isinstance(parent[last], str | int):
             parent[last] = parent[last] * 2 if dice.random() < 0.5 else str(parent[last]).swapcase()
         case _:
-            return _replaced(event, path, Twice([*parent.items(), (last, odd(dice))]))
+            return replaced(event, path, Twice([*parent.items(), (last, odd(dice))]))
     return event
-
-
-def _places(tree: Tree, path: tuple[Any, ...]) -> Sequence[tuple[Any, ...]]:
-    members = tree.items() if isinstance(tree, dict) else enumerate(tree) if type(tree) is list else ()
-    return [place for name, one in members for place in ((*path, name), *_places(one, (*path, name)))]
-
-
-def _replaced(tree: Tree, path: Sequence[Any], by: Tree) -> Tree:
-    if not path:
-        return by
-    parent = tree
-    for step in path[:-1]:
-        parent = parent[step]
-    parent[path[-1]] = by
-    return tree
 
 
 # --- the envelopes
@@ -268,12 +224,15 @@ def _replaced(tree: Tree, path: Sequence[Any], by: Tree) -> Tree:
 
 class Grammar:
     """Events of one stream, one after the other: `event` draws the next. `wrong`: how many of them are not right;
-    `parts`: whether an event may hold several."""
+    `parts`: whether an event may hold several; `connector`: Debezium's, of all of them; None: of any, most
+    PostgreSQL's."""
 
     def __init__(
-        self, dice: random.Random, envelope: str, tables: Sequence[str], *, wrong: float = 0.3, parts: bool = False
-    ) -> None:
+        self, dice: random.Random, envelope: str, tables: Sequence[str], *,
+        wrong: float = 0.3, parts: bool = False, connector: str | None = None,
+    ) -> None:  # fmt: skip
         self.dice, self.envelope, self.tables, self.wrong, self.parts = dice, envelope, tables, wrong, parts
+        self.connector = connector
         self.n = 1_000
 
     def event(self) -> bytes:
@@ -296,11 +255,15 @@ class Grammar:
             tree = of[envelope]()
         # Copied, because the parts are shared.
         tree = json.loads(json.dumps(tree))
-        if dice.random() < self.wrong:
+        wrong = dice.random() < self.wrong
+        if wrong:
             for _ in range(dice.choice((1, 1, 1, 2, 3))):
                 if isinstance(tree, dict) and tree:
-                    tree = mutated(dice, tree)
-        return text_of(tree, ascii=dice.random() < 0.5).replace("\n", " ").encode("utf-8", "replace")
+                    tree = mutated(dice, tree) if dice.random() < 0.6 else misplaced(dice, tree, odd)
+        text = text_of(tree, ascii=dice.random() < 0.5)
+        if wrong and dice.random() < 0.1:
+            text = broken(dice, text)
+        return text.replace("\n", " ").encode("utf-8", "replace")
 
     def _marker(self) -> Tree:
         source = {"connector": "postgresql", "schema": "", "table": ""}
@@ -319,7 +282,7 @@ class Grammar:
 
     def _source(self) -> dict[str, Tree]:
         dice = self.dice
-        connector = dice.choice(_LIKELY)
+        connector = dice.choice(_LIKELY) if self.connector is None else self.connector
         source = {
             "version": "3.6.0.Final", "connector": connector, "name": "shop", "ts_ms": 1795216234000 + self.n,
             "snapshot": dice.choice(("false", "false", "true", "last", "incremental")), "db": "app",
@@ -365,11 +328,23 @@ class Grammar:
                 **({"transaction_epoch": 0, "transaction_rank": self.n} if source["connector"] == "vitess" else {}),
             } if dice.random() < (0.9 if source["connector"] == "vitess" else 0.2) else None,
         }  # fmt: skip
+        if source["connector"] == "mongodb" and op == "u" and dice.random() < 0.6:
+            event["updateDescription"] = self._description()
+            event["after"] = event["after"] if dice.random() < 0.3 else None
         if op == "m":
             event |= {"message": {"transactional": False, "prefix": "p", "content": "AQ=="}}
         row = _struct(names)
         fields = [{**row, "field": "before"}, {**row, "field": "after"}, {"type": "string", "field": "op"}]
         return self._wrapped(event, {"type": "struct", "name": "shop.app.Envelope", "fields": fields}, before, after)
+
+    def _description(self) -> Tree:
+        """What MongoDB says that an update did."""
+        dice = self.dice
+        path = dice.choice(("v", "doc.a", "tags.0", "doc.a.1.b", "tags.900"))
+        fields = {path: dice.choice((1, None, {"a": []}, "x"))}
+        cut = [{"field": "tags", "size": dice.randrange(3)}] if dice.random() < 0.3 else None
+        return {"removedFields": dice.choice((None, ["n", "doc.b"])), "updatedFields": text_of(fields),
+                "truncatedArrays": cut}  # fmt: skip
 
     def _flat(self) -> Tree:
         dice, op, source = self.dice, self._op(), self._source()

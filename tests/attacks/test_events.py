@@ -7,10 +7,8 @@ import json
 import random
 import time
 from collections import Counter
-from collections.abc import Callable
 from contextlib import redirect_stdout, suppress
 from datetime import UTC, datetime
-from functools import partial
 from io import StringIO
 from pathlib import Path
 from tempfile import mkdtemp
@@ -26,12 +24,7 @@ from pyspark.sql import SparkSession
 from firn.audit import ledger
 from firn.audit.ledger_view import Keeping
 from firn.audit.verdict import Audit, audit
-from firn.changes.change import Parsed
-from firn.changes.envelopes.json_text import readable
-from firn.changes.envelopes.limits import LIMITS
-from firn.changes.envelopes.parser import _one_by_one, parse
 from firn.changes.envelopes.registry import KNOWN
-from firn.errors import RequestError
 from firn.function_context import Staging
 from firn.log import cuts, epochs, holds, layout
 from firn.log.backlog_gate import Gate
@@ -47,11 +40,11 @@ from firn_lake.reading.versions import NoSuchColumn
 from firn_lake.tables import TableNotFound
 from firn_spark.tables import fence
 from tests.attacks.grammar import Grammar
+from tests.attacks.held_events import held_in
 from tests.emitter_events import WRITERS
 from tests.integration.spark.committing import Died
 from tests.integration.spark.spark_lake import ROOT, Lake
-from tests.pure_mirror import decoded_of, read, stream
-from tests.soak import LONG, SEED, seeds, times
+from tests.soak import LONG, SEED, times
 
 CONFIG: Final = """
 streams:
@@ -205,77 +198,7 @@ class Stream:
         return len(Reader(self.lake.catalog, lambda: self.lake.store).table(table).read(fresh=True).pylist())
 
 
-def held_in(events: list[bytes], envelope: str) -> int:
-    """How many events these are, each read alone: one may hold several."""
-    count = 0
-    for event in events:
-        found = or_refused(partial(parse, event, envelope))
-        one = not isinstance(found, tuple)
-        count += len(found) + len(found.rejected) + sum(found.ignored.values()) if one else 1
-    return count
-
-
-# --- by one decode and one by one
-
-
-def or_refused(parsed: Callable[[], Parsed]) -> Parsed | tuple[int, str]:
-    """What the request holds, or with which status it is refused, and why."""
-    try:
-        return parsed()
-    except RequestError as error:
-        return error.status, str(error)
-
-
 ENVELOPES: Final = KNOWN.names
-HOLD_SEVERAL: Final = {"auto"} | {name for name, one in KNOWN.envelopes.items() if one.parts is not None}
-
-
-@pytest.mark.parametrize("envelope", ENVELOPES)
-def test_an_event_is_the_same_whatever_comes_beside_it(envelope: str) -> None:
-    counts = Counter[str]()
-    for number in seeds(times(300, 30_000), 30_000):
-        dice = random.Random(number)
-        grammar = Grammar(dice, envelope, TABLES, wrong=dice.choice((0, 0.03, 0.3)), parts=True)
-        events = [grammar.event() for _ in range(dice.choice((1, 3, 10)))]
-        body = b"[" + b",".join(events) + b"]" if dice.random() < 0.5 else b"\n".join(events)
-        text, array = readable(body, lines=False)
-        found = or_refused(partial(parse, body, envelope))
-        assert found == or_refused(partial(_one_by_one, text, envelope, LIMITS, array=array)), f"FIRN_SEED={number}"
-        if isinstance(found, tuple):
-            assert found[0] == 400
-            counts["refused"] += len(events)
-            continue
-        counted = len(found) + len(found.rejected) + sum(found.ignored.values())
-        assert counted == held_in(events, envelope), f"FIRN_SEED={number}"
-        assert counted >= len(events)
-        counts += Counter(accepted=len(found), rejected=len(found.rejected), ignored=sum(found.ignored.values()))
-    print(envelope, dict(counts))
-    assert min(counts["accepted"], counts["rejected"]) > 0
-    assert (counts["ignored"] > 0) is not (KNOWN.bare(envelope) is not None)
-
-
-@pytest.mark.parametrize("envelope", ENVELOPES)
-def test_each_of_three_thousand_wrong_events_is_taken_ignored_or_a_dead_letter(envelope: str) -> None:
-    """In one request or alone: read, placed and decoded, into a mirror and an append table."""
-    counts = Counter[str]()
-    for number in seeds(times(30, 3_000), 3_000):
-        dice = random.Random(number)
-        grammar = Grammar(dice, envelope, ("one", "two", "log"), wrong=1, parts=True)
-        events = [grammar.event() for _ in range(100)]
-        for body in (b"\n".join(events), dice.choice(events)):
-            found = or_refused(partial(read, body, stream(envelope), number))
-            if isinstance(found, tuple):
-                assert found[0] == 400, f"FIRN_SEED={number}"
-                counts["refused"] += 1
-                continue
-            good, bad = decoded_of(found, number, stream(envelope))
-            assert not bad["internal"], f"FIRN_SEED={number}"
-            dead = len(found.rejected) + bad.total()
-            counts += Counter(accepted=good, dead=dead, ignored=sum(found.ignored.values()))
-    print(envelope, dict(counts))
-    assert min(counts["accepted"], counts["dead"]) > 0
-
-
 # --- through ingest, commit and audit
 
 EVENTS: Final = times(2_000, 100_000)

@@ -24,6 +24,7 @@ _SETTLED: Final = (
     "tests/property/test_settled_types.py::test_types_are_those_of_the_changes_that_are_taken_however_they_are_split"
 )
 
+_BODIES: Final = "tests/unit/changes/test_parser_bodies.py"
 _PATCHES: Final = "tests/property/test_patches.py"
 _EVENT_HISTORIES: Final = (
     "tests/property/test_event_histories.py::test_a_history_through_an_emitter_is_the_sources_table"
@@ -668,6 +669,27 @@ MUTANTS: Final = (
         "if not (self._steps and self._steps[-1][0] == order):",
         "if True or order:",
         (f"{_PATCHES}::test_steps_into_values_are_replayed_in_any_order_and_split",),
+    ),
+    Mutant(
+        "each step of an update fills as many places as all may",
+        f"{_CORE}/changes/merge/nested_updates.py",
+        "room -= _step(",
+        "_step(",
+        ("tests/attacks/test_costly_events.py::test_steps_that_are_replayed_fill_a_thousand_places_an_update",),
+    ),
+    Mutant(
+        "an event alone with broken JSON in it refuses its request",
+        f"{_CHANGES}/envelopes/parser.py",
+        "if nothing and not any(is_json_object(bytes(element)) for element in found):",
+        "if nothing:",
+        (f"{_BODIES}::test_an_event_alone_that_is_json_is_a_dead_letter_whatever_is_in_it[in a value]",),
+    ),
+    Mutant(
+        "a key that begins as steps do is one",
+        f"{_CHANGES}/envelopes/documents.py",
+        "for name, cell in (*cells.items(), *key.items()):",
+        "for name, cell in cells.items():",
+        ("tests/attacks/test_costly_events.py::test_a_key_that_begins_as_steps_do_is_no_step",),
     ),
     Mutant(
         "a row does not keep what a value was before steps",

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firn.changes.envelopes import registry
-from firn.changes.envelopes.parser import parse
+from firn.changes.envelopes.limits import LIMITS
+from firn.changes.envelopes.parser import _one_by_one, parse
 from firn.errors import RequestError
 from tests.unit.changes.debezium_events import SOURCE, body, cloudevent, event, ndjson, record, row, source, wrapped
 
@@ -117,6 +118,27 @@ def test_a_lone_surrogate_in_a_name_is_an_error_of_this_event() -> None:
     text = body(event(), event(source=source(table="@@")), event()).replace(b"@@", b"\\ud800")
     parsed = parse(text, "auto")
     assert (parsed.index, [r.code for r in parsed.rejected]) == ([0, 2], ["bad_json"])
+
+
+@pytest.mark.parametrize(
+    ("text", "envelope", "code"),
+    [
+        (body(event(source=source(table="@@"))).replace(b"@@", b"\\ud800")[1:-1], "auto", "bad_json"),
+        (b'{"operation":"INSERT","table":"a","newRow":{"id":1,"v":"\\udc00"}}', "seed", "bad_json"),
+        (b'{"op":"c","source":{"connector":"mongodb","collection":"a"},"after":"{\\"id\\":1}x"}', "auto", "bad_json"),
+        (
+            b'{"op":"c","source":{"connector":"mongodb","collection":"a"},"after":"{\\"id\\":1}x"}',
+            "debezium",
+            "bad_json",
+        ),
+        (b'{"Records":[{"kinesis":{"data":"aGVsbG8="}}]}', "auto", "bad_json"),
+    ],
+    ids=["half a pair in a name", "in a value", "a document", "a document by its stream", "a record's data"],
+)
+def test_an_event_alone_that_is_json_is_a_dead_letter_whatever_is_in_it(text: bytes, envelope: str, code: str) -> None:
+    parsed = parse(text, envelope)
+    assert (len(parsed), [one.code for one in parsed.rejected]) == (0, [code])
+    assert parsed == _one_by_one(text, envelope, LIMITS, array=False)
 
 
 def deep(depth: int) -> bytes:

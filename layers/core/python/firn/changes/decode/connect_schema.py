@@ -27,6 +27,9 @@ class _Field(msgspec.Struct, frozen=True):
 
 _decode: Final = msgspec.json.Decoder(_Field).decode
 
+# Lists in lists beyond it are JSON text. Readers of Parquet give up at some 30, and then on the whole table.
+_DEEPEST: Final = 16
+_BITS: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 _TEXT: Final = (types.STRING, Encoding("string"))
 _JSON: Final = (types.STRING, Encoding("json"))
 
@@ -109,6 +112,8 @@ def columns_of(schema_json: bytes, flat: bool = False) -> tuple[Column, ...]:
         root = _decode(schema_json)
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise EventError("bad_schema", f"the inline schema is not a Connect schema: {error}") from error
+    except RecursionError:
+        raise EventError("bad_schema", "the inline schema is nested too deeply") from None
     if flat:
         return tuple(_column(field) for field in root.fields if field.field not in FLAT_METADATA)
     rows = {field.field: field for field in root.fields if field.type == "struct"}
@@ -126,8 +131,8 @@ def _column(field: _Field) -> Column:
     return Column(field.field, kind, required=not field.optional, source=encoding)
 
 
-def _meaning(field: _Field) -> tuple[Type, Encoding]:
-    """The Iceberg type and the encoding of one field, or of an array's items."""
+def _meaning(field: _Field, depth: int = 0) -> tuple[Type, Encoding]:
+    """The Iceberg type and the encoding of one field, or of an array's items, which are in `depth` arrays."""
     if field.name == "org.apache.kafka.connect.data.Decimal":
         return _decimal(field.parameters or {})
     if field.name == "firn.data.Decimal":
@@ -140,13 +145,13 @@ def _meaning(field: _Field) -> tuple[Type, Encoding]:
         return types.BINARY, Encoding("binary_hex")
     if field.name == "io.debezium.data.Bits":
         length = str((field.parameters or {}).get("length", ""))
-        return types.BINARY, Encoding("bits", bits=int(length) if length.isdigit() else 0)
+        return types.BINARY, Encoding("bits", bits=int(length) if _BITS.fullmatch(length) else 0)
     if field.name is not None and field.name in _NAMED:
         return _NAMED[field.name]
     if field.type == "int64" and _UNSIGNED.match(str((field.parameters or {}).get(_SOURCE_TYPE, ""))):
         return types.storable(types.UNSIGNED), Encoding("unsigned")
-    if field.type == "array" and field.items:
-        kind, encoding = _meaning(field.items)
+    if field.type == "array" and field.items and depth < _DEEPEST:
+        kind, encoding = _meaning(field.items, depth + 1)
         return list_of(kind), Encoding("array", element=encoding)
     return _PLAIN.get(field.type, _JSON)
 

@@ -82,13 +82,13 @@ def updated(
         raise EventError("missing_image", "the update holds neither the document nor `updateDescription`")
     if change.key is None:
         raise EventError("no_key", "the update says only what it changes, and comes without the document's key")
+    key = fields_of(change.key, "the key")
     cells = {name: plain_cell(bytes(cell), name) for name, cell in update.cells().items()}
-    for name, cell in cells.items():
+    for name, cell in (*cells.items(), *key.items()):
         if bytes(cell)[:1] == b'"' and _text(cell).startswith(STEPS):
             raise EventError("bad_event", f"the text of the field {name[:100]!r} begins as nothing but steps may")
     if not gone:
         cells |= {name: _steps(name, steps) for name, steps in update.steps().items() if name not in cells}
-    key = fields_of(change.key, "the key")
     return structs.replace(change, op="u", connector=patch, before=None, after=encode(cells | key))
 
 

@@ -97,6 +97,24 @@ def objects_by_line(body: bytes) -> list[bytes]:
     return lines if plain else []
 
 
+# A backslash and what it escapes; the group: half of a surrogate pair, which JSON's grammar has and no decoder takes.
+_ESCAPE = re.compile(rb"\\(?:(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL)
+
+
+def is_json_object(element: bytes) -> bool:
+    """Whether an event that could not be read is a JSON object all the same: nested too deeply, with half of a
+    surrogate pair, or with text of which Firn wants more, such as a document within it."""
+    if element.lstrip(_SPACE)[:1] != b"{":
+        return False
+    try:
+        _VALUE.decode(_ESCAPE.sub(lambda found: b"?" if found[1] else found[0], element))
+    except msgspec.DecodeError:
+        return False
+    except RecursionError:
+        return True
+    return True
+
+
 # Arrays of what may be events or rows of their own (parts.py), and where two objects of an array meet.
 _SEVERAL = re.compile(rb'"(?:change|data|Records)"[ \t\r\n]*:[ \t\r\n]*\[')
 _ADJACENT = re.compile(rb"\}[ \t\r\n]*,[ \t\r\n]*\{")

@@ -24,7 +24,8 @@ from firn.errors import EventError
 Write = Callable[[str], bytes]  # a value's text -> its JSON; ValueError if it is no text of the type
 _encode: Final = msgspec.json.encode
 
-_TYPE: Final = re.compile(r"\s*([a-z][a-z ]*?)\s*(?:\((.*)\))?\s*((?:unsigned|zerofill|signed|\s)*)", re.DOTALL)
+_WORDS: Final = re.compile("[a-z][a-z ]*")
+_SIGNS: Final = frozenset({"unsigned", "zerofill", "signed"})
 _LABEL: Final = re.compile(r"'((?:[^']|'')*)'")
 _NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
 _DIGITS: Final = re.compile(r"[0-9]{1,20}", re.ASCII)  # an enum's place, a set's bits, a length
@@ -80,8 +81,7 @@ def form_of(types: bytes, codes: bytes | None, others: tuple[str, ...] = ()) -> 
 
 
 def _column(name: str, kind: str, code: int | None) -> tuple[dict[str, Any], Write | None]:
-    found = _TYPE.fullmatch(kind.lower())
-    bare, inside, rest = (found[1], found[2] or "", found[3]) if found else ("", "", "")
+    bare, inside, rest = _taken_apart(kind.lower())
     if bare in ("decimal", "numeric", "dec", "fixed"):
         precision, _, scale = inside.partition(",")
         digits = {"precision": precision.strip() or 10, "scale": scale.strip() or 0}
@@ -111,6 +111,20 @@ def _column(name: str, kind: str, code: int | None) -> tuple[dict[str, Any], Wri
         write = _of_set if bare == "set" else _of_enum if code in (None, _INTEGER) else None
         return word(name, "string"), write and partial(write, labels)
     return word(name, "string", "io.debezium.data.Json" if bare == "json" else None), None
+
+
+def _taken_apart(kind: str) -> tuple[str, str, list[str]]:
+    """A type's words, what stands in its parentheses, and the words of its sign: `decimal`, `10,2`, [`unsigned`]. No
+    words if it is not of that form. In linear time, whatever somebody calls a type."""
+    before, opened, behind = kind.partition("(")
+    inside, closed, behind = behind.rpartition(")")
+    words, rest = before.split(), behind.split()
+    while not opened and words and words[-1] in _SIGNS:
+        rest.append(words.pop())
+    bare = " ".join(words)
+    if not _WORDS.fullmatch(bare) or not _SIGNS.issuperset(rest) or bool(opened) is not bool(closed):
+        return "", "", []
+    return bare, inside, rest
 
 
 def _length(inside: str) -> int:

@@ -25,6 +25,7 @@ from firn.changes.envelopes.json_text import (
     COUNTED,
     elements,
     first_elements,
+    is_json_object,
     objects_by_line,
     readable,
     readable_together,
@@ -232,10 +233,12 @@ def _unwrapped(values: list[Any], shape: Shape, rest: "_Rest") -> _Unwrapped | N
 
 def _one_by_one(body: bytes, envelope: str, limits: EventLimits, *, array: bool) -> Parsed:
     rest, place = _Rest(envelope, limits), 0
-    for element in elements(body, limits, array=array):
+    found = elements(body, limits, array=array)
+    for element in found:
         place += rest.read(place, bytes(element))
     codes = {rejected.code for rejected in rest.rejected}
-    if not (array or rest.changes or rest.ignored) and "bad_json" in codes <= {"bad_json", "not_an_object"}:
+    nothing = not (array or rest.changes or rest.ignored) and "bad_json" in codes <= {"bad_json", "not_an_object"}
+    if nothing and not any(is_json_object(bytes(element)) for element in found):
         raise RequestError(400, "bad_json", f"the body is not JSON: {rest.rejected[0].message}")
     return rest.parsed(tuple([] for _ in range(len(Change.__struct_fields__) + 1)))
 

@@ -20,7 +20,7 @@ from firn.errors import EventError
 _NULL: Final = Raw(b"null")
 _any: Final = msgspec.json.Decoder(Any).decode
 _encode: Final = msgspec.json.Encoder().encode
-_FAR: Final = 1_000  # places beyond an array's end that a path may reach: MongoDB fills them with nulls
+_FAR: Final = 1_000  # places beyond arrays' ends that an update may reach: MongoDB fills them with nulls
 _PATHS: Final = 10_000  # of one update
 _DEEPEST: Final = 100  # steps of one path, as in MongoDB
 
@@ -94,10 +94,17 @@ def read_update(text: bytes, within: str) -> Update:
     return found
 
 
+class _Room(Struct):
+    """How many places an update may still fill with nulls: a few bytes of it could fill millions."""
+
+    places: int = _FAR
+
+
 def applied(document: bytes, update: Update, within: str) -> bytes:
     """The document after the update. Raises EventError bad_event where a path leads into what is none."""
     fields = fields_of(document, f"`{within}`")
     opened: dict[str, Any] = {}
+    room = _Room()
 
     def opened_field(name: str) -> Any:
         if name not in opened:
@@ -115,7 +122,7 @@ def applied(document: bytes, update: Update, within: str) -> bytes:
                 opened.pop(path[0], None)
                 fields[path[0]] = value
             else:
-                _set(_parent(opened_field, opened, path), path, _any(value))
+                _set(_parent(opened_field, opened, path, room), path, _any(value), room)
         for path in update.removed:
             if len(path) == 1:
                 opened.pop(path[0], None)
@@ -132,13 +139,14 @@ def _found(opened: Any, path: Sequence[str]) -> Any:
     at = opened(path[0])
     for step in path[1:]:
         if isinstance(at, list):
-            at = at[int(step)] if step.isdecimal() and int(step) < len(at) else None
+            place = _place(step)
+            at = at[place] if place is not None and place < len(at) else None
         else:
             at = at.get(step) if isinstance(at, dict) else None
     return at
 
 
-def _parent(opened: Any, known: dict[str, Any], path: Sequence[str]) -> Any:
+def _parent(opened: Any, known: dict[str, Any], path: Sequence[str], room: _Room) -> Any:
     """What holds the last step of a path; documents that are not there yet are made, as MongoDB makes them."""
     if opened(path[0]) is None:
         known[path[0]] = {}
@@ -147,24 +155,30 @@ def _parent(opened: Any, known: dict[str, Any], path: Sequence[str]) -> Any:
         inner = _found(lambda _, at=at: at, ["", step])
         if inner is None:
             inner = {}
-            _set(at, [step], inner)
+            _set(at, [step], inner, room)
         at = inner
     return at
 
 
-def _set(holder: Any, path: Sequence[str], value: Any) -> None:
+def _set(holder: Any, path: Sequence[str], value: Any, room: _Room) -> None:
     step = path[-1]
     if isinstance(holder, dict):
         holder[step] = value
-    elif isinstance(holder, list) and step.isdecimal() and len(step) < 8 and int(step) <= len(holder) + _FAR:
+    elif isinstance(holder, list) and _place(step) is not None and int(step) <= len(holder) + room.places:
+        room.places -= max(int(step) - len(holder), 0)
         holder.extend([None] * (int(step) + 1 - len(holder)))
         holder[int(step)] = value
     else:
         raise EventError("bad_event", f"the update sets `{'.'.join(path)[:100]}` in what holds no such part")
 
 
+def _place(step: str) -> int | None:
+    """The place in an array that a step names; None if it names none, or none that an array reaches."""
+    return int(step) if step.isdecimal() and len(step) < 8 else None
+
+
 def _remove(holder: Any, step: str) -> None:
     if isinstance(holder, Mapping):
         holder.pop(step, None)  # type: ignore[attr-defined]
-    elif isinstance(holder, list) and step.isdecimal() and int(step) < len(holder):
-        holder[int(step)] = None  # MongoDB's $unset of a member leaves null in its place
+    elif isinstance(holder, list) and (place := _place(step)) is not None and place < len(holder):
+        holder[place] = None  # MongoDB's $unset of a member leaves null in its place

@@ -21,7 +21,7 @@ import msgspec
 
 MOST: Final = 256  # steps of one value that are kept apart,
 LARGEST: Final = 1 << 20  # and characters of them
-_FAR: Final = 1_000  # places beyond an array's end that a step may reach: MongoDB fills them with nulls
+_FAR: Final = 1_000  # places beyond arrays' ends that an update may reach: MongoDB fills them with nulls
 _decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
 _read: Final = msgspec.json.Decoder(dict[str, tuple[str, str | None, list[tuple[str, str]]]]).decode
@@ -104,8 +104,9 @@ class Document:
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             self._is_readable = False
             return
+        room = _FAR
         for kind, path, *more in told:
-            _step(self._root, path, kind, more[0] if more else None)
+            room -= _step(self._root, path, kind, more[0] if more else None, room)
 
     @property
     def text(self) -> str | None:
@@ -151,9 +152,11 @@ class Composing:
         return Composed(self._base_order, self._base, tuple(self._steps))
 
 
-def _step(holder: Any, path: Path, kind: str, what: Any) -> None:
-    """One step at a path within the first member of `holder`, which is changed in place."""
+def _step(holder: Any, path: Path, kind: str, what: Any, room: int) -> int:
+    """One step at a path within the first member of `holder`, which is changed in place. `room`: places that it may
+    fill before the one that it sets in an array -> how many it filled."""
     place: Any = 0
+    filled = 0
     for depth, name in enumerate(path, 1):
         inside = holder[place]
         if inside is None and kind == "set":
@@ -161,21 +164,24 @@ def _step(holder: Any, path: Path, kind: str, what: Any) -> None:
         if isinstance(inside, dict):
             if kind == "unset" and depth == len(path):
                 inside.pop(name, None)
-                return
+                return filled
             if kind == "set":
                 inside.setdefault(name)
             elif name not in inside:
-                return
+                return filled
             place = name
         elif isinstance(inside, list) and name.isdecimal() and len(name) < 8:
             place = int(name)
-            if place >= len(inside) and (kind != "set" or place > len(inside) + _FAR):
-                return
+            between = max(place - len(inside), 0)
+            if place >= len(inside) and (kind != "set" or between > room - filled):
+                return filled
+            filled += between
             inside.extend([None] * (place + 1 - len(inside)))
         else:
-            return
+            return filled
         holder = inside
     if kind != "cut":
         holder[place] = what  # MongoDB's $unset of an array's member leaves null in its place
     elif isinstance(holder[place], list):
         del holder[place][what:]
+    return filled

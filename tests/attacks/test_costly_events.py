@@ -1,0 +1,103 @@
+"""One event of a few bytes costs what a few bytes cost, and no event makes a table that can't be read any more."""
+
+import json
+import time
+from typing import Any, Final
+
+import pytest
+
+from firn.changes.decode.connect_schema import columns_of
+from firn.changes.envelopes.parser import parse
+from firn.changes.merge.nested_updates import applied
+from firn.errors import EventError
+
+_SECONDS: Final = 2.0  # each took from 30 to for ever, or failed
+
+
+def canal(kind: str) -> dict[str, Any]:
+    row = {"data": [{"a": "1"}], "mysqlType": {"a": kind}, "old": None, "pkNames": None, "type": "INSERT"}
+    return row | {"database": "app", "table": "one", "es": 1, "isDdl": False}
+
+
+def mongodb(description: dict[str, Any]) -> dict[str, Any]:
+    of = {"operationType": "update", "ns": {"db": "app", "coll": "one"}, "documentKey": {"_id": 1}}
+    return of | {
+        "_id": {"_data": "82"},
+        "fullDocumentBeforeChange": {"_id": 1, "a": []},
+        "updateDescription": description,
+    }
+
+
+_DIGITS: Final = "9" * 5_000
+EVENTS: Final = {
+    "a type of spaces": canal("a" + " " * 5_000 + "!"),
+    "a type of words": canal("a " * 5_000 + "!"),
+    "a type of brackets": canal("(" * 5_000),
+    "labels that never end": canal("enum(" + "'" * 20_001),
+    "ten million places": mongodb({"updatedFields": {f"a.{999 * n}": 1 for n in range(1, 9_999)}}),
+    "a place of 5,000 digits": mongodb({"updatedFields": {f"a.{_DIGITS}": 1}}),
+    "below a place of 5,000 digits": mongodb({"updatedFields": {f"a.{_DIGITS}.b": 1}}),
+    "a place of 5,000 digits that goes": mongodb({"removedFields": [f"a.{_DIGITS}", f"a.{_DIGITS}.b"]}),
+    "a place of 5,000 digits that is cut": mongodb({"truncatedArrays": [{"field": f"a.{_DIGITS}", "newSize": 2**70}]}),
+}
+
+
+@pytest.mark.parametrize("name", EVENTS)
+def test_an_event_takes_the_time_and_the_room_that_its_bytes_take(name: str) -> None:
+    body, began = json.dumps(EVENTS[name]).encode(), time.process_time()
+    parsed = parse(body, "auto")
+    assert time.process_time() - began < _SECONDS
+    assert len(parsed) + len(parsed.rejected) == 1
+    assert sum(len(image) for image in parsed.after if image) <= 2 * len(body)
+
+
+def test_an_update_within_an_array_fills_a_thousand_places_in_all() -> None:
+    near = mongodb({"updatedFields": {"a.400.b": 1, "a.800": 2}})
+    (image,) = parse(json.dumps(near).encode(), "auto").after
+    assert json.loads(image or b"")["a"] == [None] * 400 + [{"b": 1}] + [None] * 399 + [2]
+    (far,) = parse(json.dumps(mongodb({"updatedFields": {"a.700": 1, "a.1402": 2}})).encode(), "auto").rejected
+    assert (far.code, "sets `a.1402`" in far.message) == ("bad_event", True)
+
+
+def test_steps_that_are_replayed_fill_a_thousand_places_an_update() -> None:
+    steps = json.dumps([["set", ["700"], 1], ["set", ["1402"], 2], ["set", [_DIGITS], 3]])
+    assert applied("[]", [steps]) == json.dumps([None] * 700 + [1], separators=(",", ":"))
+    grown = json.loads(applied("[]", [steps, json.dumps([["set", ["1402"], 2]])]) or "")
+    assert (len(grown), grown[-1]) == (1_403, 2)
+
+
+def test_a_key_that_begins_as_steps_do_is_no_step() -> None:
+    event = mongodb({"updatedFields": {"v": 1}}) | {"documentKey": {"_id": "\0steps:[]"}}
+    del event["fullDocumentBeforeChange"]
+    (letter,) = parse(json.dumps(event).encode(), "auto").rejected
+    assert letter.code == "bad_event"
+
+
+def lists(depth: int) -> bytes:
+    field: dict[str, Any] = {"type": "int32"}
+    for _ in range(depth):
+        field = {"type": "array", "items": field}
+    row = {"type": "struct", "field": "after", "fields": [field | {"field": "a"}]}
+    return json.dumps({"type": "struct", "fields": [row]}).encode()
+
+
+def test_lists_are_nested_no_deeper_than_readers_of_parquet_go() -> None:
+    (column,), (deep,) = columns_of(lists(16)), columns_of(lists(60))
+    assert (str(column.type).count("list"), "int" in str(column.type)) == (16, True)
+    assert (str(deep.type).count("list"), "string" in str(deep.type)) == (16, True)
+
+
+@pytest.mark.parametrize("length", ["²", "9" * 5_000, "", "x"])
+def test_bits_of_a_length_that_is_none_are_bits(length: str) -> None:
+    field = {"type": "bytes", "field": "a", "name": "io.debezium.data.Bits", "parameters": {"length": length}}
+    row = {"type": "struct", "field": "after", "fields": [field]}
+    (column,) = columns_of(json.dumps({"type": "struct", "fields": [row]}).encode())
+    assert str(column.type) == "binary"
+
+
+def test_a_schema_that_is_nested_without_end_says_so() -> None:
+    items = b'{"type":"array","items":' * 5_000 + b'{"type":"int32"}' + b"}" * 5_000
+    text = b'{"type":"struct","fields":[{"type":"struct","field":"after","fields":[' + items + b"]}]}"
+    with pytest.raises(EventError, match="nested too deeply") as caught:
+        columns_of(text)
+    assert caught.value.code == "bad_schema"
