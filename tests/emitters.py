@@ -27,6 +27,7 @@ CONFIG: Final = """
 streams:
   emitted:
     envelope: {envelope}
+    {more}
     tables:
 {tables}
       "*": {{to: 'lake.{{table}}'}}
@@ -63,12 +64,15 @@ def finals(folder: str) -> dict[str, FinalTable]:
 
 
 class Emitted:
-    """A stream of one envelope into a lake in memory. `tables`: rules by source table, as YAML."""
+    """A stream of one envelope into a lake in memory. `tables`: rules by source table, as YAML; `more`: a further
+    setting of the stream."""
 
-    def __init__(self, envelope: str, tables: Mapping[str, str] | None = None) -> None:
+    def __init__(self, envelope: str, tables: Mapping[str, str] | None = None, more: str = "") -> None:
         rules = "\n".join(f"      {json.dumps(name)}: {rule}" for name, rule in (tables or {}).items())
         self.ground = MemoryGround()
-        self.config = published_configs.publish(self.ground.store, CONFIG.format(envelope=envelope, tables=rules))
+        self.config = published_configs.publish(
+            self.ground.store, CONFIG.format(envelope=envelope, tables=rules, more=more)
+        )
         self.now = datetime(2026, 11, 22, tzinfo=UTC)
 
     def tick(self) -> datetime:

@@ -685,6 +685,13 @@ MUTANTS: Final = (
         (f"{_BODIES}::test_an_event_alone_that_is_json_is_a_dead_letter_whatever_is_in_it[in a value]",),
     ),
     Mutant(
+        "a time far ahead is a place like any other",
+        f"{_CHANGES}/clocks.py",
+        "if time is not None and time > came + AHEAD:",
+        "if time is not None and time > came + AHEAD * AHEAD:",
+        ("tests/unit/changes/test_clocks.py::test_a_change_from_far_ahead_is_a_dead_letter_and_later_ones_count[seed]",),
+    ),
+    Mutant(
         "a key that begins as steps do is one",
         f"{_CHANGES}/envelopes/documents.py",
         "for name, cell in (*cells.items(), *key.items()):",

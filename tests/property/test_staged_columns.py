@@ -34,6 +34,10 @@ MADE = {
     "db2": st.just('["0:1a","0:2b"]'),
     "mongodb": st.sampled_from(["[5,1]", "[5,1,null]", "[5,1,7,null]"]),
     "": st.just("[1,2]"),
+    # Accepted at 1 s: a day after it are 86,401 s.
+    "hasura": st.sampled_from(["[5]", "[86401000000]", "[86401001000]", '["0190000000001234567890abcdef",0]', "[-5]"]),
+    "seed": st.sampled_from(["[5,1]", "[86401001000,0]", "[86401001001,7]", '["0190000000001234567890abcdef",0]']),
+    "supabase": st.sampled_from(["@kafka-time:86401000:1:0:0", "@kafka-time:86401001:1:0:0", "@kafka-time:x:1:0:0"]),
     "rows": st.builds(
         '["{}",{}]'.format,
         st.sampled_from(["0190000000001234567890abcdef", "01900000000000000000000000ff", "ff" * 16, "0" * 28, "x"]),
@@ -70,7 +74,7 @@ def texts(draw: Any, hostile: bool) -> str | None:
 @st.composite
 def staged(draw: Any) -> dict[str, pa.Array]:
     hostile, keys, flat = draw(st.booleans()), draw(st.booleans()), draw(st.booleans())
-    others = [["mysql"], ["mongodb"], ["db2"], ["postgresql", "mysql"], [""]]
+    others = [["mysql"], ["mongodb"], ["db2"], ["postgresql", "mysql"], [""], ["hasura"], ["seed"], ["supabase"]]
     connectors = draw(st.sampled_from([["postgresql"]] * 4 + [["rows"]] * 2 + others))
     tables = draw(st.sampled_from(["a", "a", "ab"]))
     schemas = draw(st.sampled_from([(None,), ("s",), (None, "s")]))
@@ -88,6 +92,8 @@ def staged(draw: Any) -> dict[str, pa.Array]:
         one |= {name: draw(st.none() | st.sampled_from(pool)) for name in ("before", "after")}
         one |= {"key": draw(st.sampled_from(pool)) if keys else None}
         one |= {name: draw(st.none() | st.integers(0, 2)) for name in ("tx_order", "emitted", "ts")}
+        if connector == "seed":
+            one["ts"] = draw(st.sampled_from([None, 5, 86_401_001]))
         if hostile and not draw(st.integers(0, 5)):
             one |= {"generation": draw(st.none() | st.just(1)), "occurrence": draw(st.none() | st.just(3))}
             one["ts"] = draw(st.sampled_from([None, 2**62]))

@@ -13,6 +13,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from firn.changes import clocks
 from firn.changes.change import OPS, ROWS, TIMES
 from firn.changes.decode.json_lines import one_a_line
 from firn.changes.decode.poison import poison
@@ -84,7 +85,7 @@ def _at_once(columns: Arrays, by: Order, sizes: Sequence[int], accepted: Sequenc
     hashes = _hashes(columns, reads)
     orders = bytearray((b"\1" + by.generation.to_bytes(4) + bytes(_LENGTH - 5)) * rows)
     if not _put_numbers(orders, columns["connector"], columns["order"]):
-        found = _positions(columns, by) if columns["order"].null_count == 0 else _fields(columns, by, sizes, accepted)
+        found = (_fields if columns["order"].null_count else _positions)(columns, by, sizes, accepted)
         _put(orders, _GENERATION, WIDTH, b"".join(found))
     else:
         _put(orders, _KIND, 1, _bytes_of(pc.invert(reads)))
@@ -144,8 +145,12 @@ def _fields(columns: Arrays, by: Order, sizes: Sequence[int], accepted: Sequence
     return [where for where in found if where is not None]  # fewer don't fit, and are left to `placed`
 
 
-def _positions(columns: Arrays, by: Order) -> Sequence[bytes]:
+def _positions(columns: Arrays, by: Order, sizes: Sequence[int], accepted: Sequence[int]) -> Sequence[bytes]:
+    """By what their sources say. Raises EventError for a change that has no place."""
     connectors, ops, orders = (columns[name].to_pylist() for name in ("connector", "op", "order"))
+    when = list(chain.from_iterable(repeat(at, size) for at, size in zip(accepted, sizes, strict=True)))
+    for why in clocks.ahead(connectors, orders, columns["ts"].to_pylist(), when).values():
+        raise why
     found = map(position, connectors, ops, orders, repeat(by.generation), repeat(by.generation == by.commits))
     return [where for where in found if where is not None]  # each has an order
 

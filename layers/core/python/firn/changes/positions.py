@@ -72,8 +72,9 @@ _OLDEST = bytes(WIDTH)  # of a row without a position: older than everything
 RANK: Final = {"t": b"\0", "d": b"\1", "r": b"\2", "c": b"\3", "u": b"\4"}
 
 _MADE_RANK = b"\5"  # above all of RANK
-# Streams of these were ordered by `order_by` before Firn read their positions, and those that name it still are.
-NAMED_LATER: Final = frozenset({"db2", "informix", "vitess", "spanner"})
+# Streams of these were ordered by `order_by` before Firn read their positions, and those that name it still are. So are
+# Hasura's: the time that a transaction began tells its changes of one row not apart.
+NAMED_LATER: Final = frozenset({"db2", "informix", "vitess", "spanner", "hasura"})
 
 # Debezium's MongoDB connector; the second, where an update says a part of a document.
 MONGODB: Final = frozenset({"mongodb", "mongodb_patch"})

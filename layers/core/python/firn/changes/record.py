@@ -19,6 +19,7 @@ import msgspec
 
 PLACED: Final = "@"
 """How the order text of a record begins. No source's own does."""
+BY_TIME: Final = "@kafka-time:"
 
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -58,7 +59,7 @@ def recorded(order: str, _op: str) -> tuple[int, int]:
     inside = _within(second) << 64 | _within(event)
     if kind == "@kafka":
         return _MARK | _within(first[0]), inside
-    if kind == "@kafka-time":
+    if kind == BY_TIME[:-1]:
         return _within(first[0], 48) << 64 | _within(first[1]), inside
     high, low = divmod(_within(first[0], 188), 1 << 64)
     return _MARK | high, low << 128 | inside

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from firn.changes.record import Record
+from firn.changes.record import BY_TIME, Record
 from firn.config.event_sources import Kind
 from firn.errors import EventError
 
@@ -54,7 +54,7 @@ class Entry:
         """What its events are placed by. `sub`: which user record of an aggregated one."""
         place = self.place if self.topic else f"{self.place}:{self.shard << 32 | sub}"
         if by_time:
-            place = f"@kafka-time:{max(self.timestamp, 0)}:{place.partition(':')[2]}"
+            place = f"{BY_TIME}{max(self.timestamp, 0)}:{place.partition(':')[2]}"
         return Record(place, self.topic, key, list(self.headers), gone=self.data is None)
 
 

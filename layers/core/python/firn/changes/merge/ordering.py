@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from firn.changes import clocks
 from firn.changes.change import OPS, TIMES
 from firn.changes.decode.poison import poison
 from firn.changes.merge import nested_updates
@@ -68,7 +69,7 @@ def placed(columns: Mapping[str, Sequence[Any]], place: int, by: Order, accepted
     pos: list[bytes | None] = []
     totals: list[bytes] = []
     faults: dict[int, tuple[str, str]] = {}  # code and text
-    wrong = _not_changes(ops, columns.get("ts", ()))
+    wrong = _without_place(columns, by, accepted)
     changes = zip(ops, connectors, orders, befores, afters, eras, strict=True)
     for row, (op, connector, order, before, after, era) in enumerate(changes):
         where: bytes | None = None
@@ -139,6 +140,14 @@ def _in_transaction(
     """The place of each change in its transaction. Equal rows that a snapshot read are told apart by when: a streamed
     change may be emitted again."""
     return [at if op == "r" and number is None else number for op, number, at in zip(ops, places, emitted, strict=True)]
+
+
+def _without_place(columns: Mapping[str, Sequence[Any]], by: Order, accepted: int) -> dict[int, EventError]:
+    """Which changes can't be placed whatever their order says, and why. Arguments as of `placed`."""
+    ops, connectors, orders = (columns[name] for name in ("op", "connector", "order"))
+    times, without = columns.get("ts", ()), NAMED_LATER if by.fields else ()
+    ahead = clocks.ahead(connectors, orders, times, [accepted] * len(ops), without=without)
+    return ahead | _not_changes(ops, times)
 
 
 def _not_changes(ops: Sequence[str], times: Sequence[int | None]) -> dict[int, EventError]:
