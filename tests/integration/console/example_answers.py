@@ -183,6 +183,9 @@ letters = LetterPage(
         ),
     ),
     None,
+    0,
+    3,
+    3,
 )
 letter_answer = LetterAnswer(letter, "correct the column, or the value by hand", EVENT, None, True, True)
 

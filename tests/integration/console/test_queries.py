@@ -86,10 +86,12 @@ def test_rows_are_asked_by_page_condition_and_column_and_fresh_if_wanted(console
     page.get_by_label("Columns").fill("stat")
     page.wait_for_timeout(400)
     asked = queries(stand_in)
-    assert asked[0] == {"sql": "SELECT order_id, status FROM shop.orders ORDER BY order_id LIMIT 201"}
-    assert asked[1] == {"sql": "SELECT order_id, status FROM shop.orders ORDER BY order_id LIMIT 201 OFFSET 200"}
-    where = "FROM shop.orders WHERE status = 'paid' ORDER BY order_id LIMIT 201"
-    assert asked[-1] == {"sql": f"SELECT order_id, status {where}", "fresh": True}
+    assert asked[0] == {"sql": 'SELECT "order_id", "status" FROM "shop"."orders" ORDER BY "order_id" LIMIT 201'}
+    assert asked[1] == {
+        "sql": 'SELECT "order_id", "status" FROM "shop"."orders" ORDER BY "order_id" LIMIT 201 OFFSET 200'
+    }
+    where = """FROM "shop"."orders" WHERE status = 'paid' ORDER BY "order_id" LIMIT 201"""
+    assert asked[-1] == {"sql": f'SELECT "order_id", "status" {where}', "fresh": True}
 
 
 def test_the_slider_travels_in_time_by_keys(console: Console, stand_in: StandIn) -> None:

@@ -34,7 +34,9 @@ def many_tables(number: int = 1_000) -> Any:
 def many_letters(number: int = 50_000) -> Any:
     one, counted = struct(letters.letters[0]), struct(letters.counts[0])
     rows = [one | {"row": n, "message": f"letter {n}"} for n in range(number)]
-    return paged("letters", rows, counts=[counted | {"waiting": number}], counted_objects=1, objects=1)
+    return paged(
+        "letters", rows, counts=[counted | {"waiting": number}], counted_objects=1, objects=1, all_waiting=number
+    )
 
 
 def many_points(number: int = 500) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import binascii
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -17,8 +17,8 @@ import msgspec
 
 from firn.dispatch import scheduled_rounds
 from firn.errors import FirnError, RequestError
-from firn.ingest.replay import Choice, replay
-from firn.log import pause
+from firn.ingest.replay import Choice, Replayed, replay
+from firn.log import layout, pause
 from firn.log.holds import How
 from firn.maintenance.launcher import feeding
 from firn.maintenance.schedule import Kind
@@ -29,6 +29,7 @@ from firn_console.asked import Asked
 from firn_console.contract.action_pages import Action, ActionDone, ActionField, ActionList, ActionPlan
 from firn_console.holds import commands_of
 from firn_console.letters import path_of
+from firn_console.shell_words import command
 
 logger: Final = logging.getLogger("firn.console")
 _REPLAY_SECONDS: Final = 20.0  # the gateway waits 29
@@ -108,15 +109,16 @@ def _fields(name: str, given: Mapping[str, Any]) -> dict[str, str]:
 def _flush_says(asked: Asked, fields: Fields) -> tuple[str, str]:
     asked.stream(fields["stream"])
     text = f"Seals what is staged of {fields['stream']} and starts the job that commits it, if none is at work."
-    return text, f"firn flush {fields['stream']}"
+    return text, command("firn", "flush", fields["stream"])
 
 
 def _flush(asked: Asked, fields: Fields) -> ActionDone:
+    asked.grant.require_whole()
     [one] = _dispatch(asked, fields["stream"], force=True)
     if one.get("error"):
         raise RequestError(503, "not_dispatched", f"{one['error']}; the schedule tries again", 5)
-    command = f"firn flush {fields['stream']}"
-    return ActionDone("flush", scheduled_rounds.became(one), command, run=one.get("run") or one.get("waits_for"))
+    again = command("firn", "flush", fields["stream"])
+    return ActionDone("flush", scheduled_rounds.became(one), again, run=one.get("run") or one.get("waits_for"))
 
 
 def _pause_says(_asked: Asked, _fields: Fields) -> tuple[str, str]:
@@ -124,6 +126,7 @@ def _pause_says(_asked: Asked, _fields: Fields) -> tuple[str, str]:
 
 
 def _pause(asked: Asked, _fields: Fields) -> ActionDone:
+    asked.grant.require_whole(stack=True)
     pause.begin(asked.store)
     return ActionDone(
         "pause", "paused: changes are staged, no job starts; running jobs end after their epoch", "firn pause"
@@ -135,6 +138,7 @@ def _unpause_says(_asked: Asked, _fields: Fields) -> tuple[str, str]:
 
 
 def _unpause(asked: Asked, _fields: Fields) -> ActionDone:
+    asked.grant.require_whole(stack=True)
     pause.end(asked.store)
     lines: tuple[str, ...] = ()
     try:
@@ -167,25 +171,27 @@ def _invoked(function: str, event: Mapping[str, Any]) -> dict[str, Any]:
 
 def _resume_says(asked: Asked, fields: Fields) -> tuple[str, str]:
     stream, name, how = asked.stream(fields["stream"]).name, fields["name"], fields.get("how", "retry")
-    command = commands_of(stream, name, how)[0]
+    same = commands_of(stream, name, how)[0]
     if name == "stream":
-        return f"The epochs of {stream} are committed again.", command
+        return f"The epochs of {stream} are committed again.", same
     if name.startswith("epoch "):
         if not _is_number(name.removeprefix("epoch ")):
             raise RequestError(400, "bad_field", "name is `stream`, such as `epoch 7`, or a table")
-        return f"The batches of {name} of {stream} are sealed again.", command
+        return f"The batches of {name} of {stream} are sealed again.", same
     does = {
         "retry": f"{name} gets what it lacks; what held it may hold it again.",
         "replay": f"{name} gets all epochs that it lacks.",
         "skip": f"{name} never gets the epochs that it was held for, on purpose.",
     }
-    return does[how], command
+    return does[how], same
 
 
 def _resume(asked: Asked, fields: Fields) -> ActionDone:
     stream, name, how = fields["stream"], fields["name"], fields.get("how", "retry")
     number = int(name.removeprefix("epoch ")) if name.startswith("epoch ") else None
     table = None if name == "stream" or number is not None else name
+    if table is None:
+        asked.grant.require_whole()
     if not asked.grant.sees(stream, table):
         raise RequestError(404, "not_held", "nothing of that name is held that you may see")
     ways: Mapping[str, How] = {"retry": "retry", "replay": "replay", "skip": "skip"}
@@ -200,11 +206,12 @@ def _resume(asked: Asked, fields: Fields) -> ActionDone:
 
 
 def _replay_says(asked: Asked, fields: Fields) -> tuple[str, str]:
-    stream, command = asked.stream(fields["stream"]).name, f"firn dead replay {fields['stream']}"
+    stream = asked.stream(fields["stream"]).name
+    words = ["firn", "dead", "replay", stream]
     which = [f"with the reason {fields['reason']}"] if "reason" in fields else []
     which += [f"of {fields['table']}"] if "table" in fields else []
     for name in ("reason", "table", "object"):
-        command += f" --{name} {fields[name]}" if name in fields else ""
+        words += [f"--{name}", fields[name]] if name in fields else []
     if "row" in fields and ("object" not in fields or not _is_number(fields["row"])):
         raise RequestError(400, "bad_field", "row is a number, and needs object: together they name a letter")
     corrected = "original" in fields or "base64" in fields
@@ -212,42 +219,51 @@ def _replay_says(asked: Asked, fields: Fields) -> tuple[str, str]:
         raise RequestError(400, "bad_field", "a corrected event needs the object and the row of its letter")
     if "row" in fields:
         what = "The letter" + (", as you corrected it," if corrected else "")
-        command = (
-            f"firn dead export {stream} letters.jsonl --object {fields['object']}; then {command} --from letters.jsonl"
-        )
+        export = command("firn", "dead", "export", stream, "letters.jsonl", "--object", fields["object"])
+        same = f"{export}; then {command('firn', 'dead', 'replay', stream, '--from', 'letters.jsonl')}"
     else:
-        what = " ".join(["Every letter", *which, "that waits"])
+        what, same = " ".join(["Every letter", *which, "that waits"]), command(*words)
     verb = (
         "is looked at as if it came again; nothing is written"
         if fields.get("dry_run") == "true"
         else ("goes through ingest again, once, under the present configuration and in its old place")
     )
-    return f"{what} {verb}.", command + (" --dry-run" if fields.get("dry_run") == "true" else "")
+    return f"{what} {verb}.", same + (" --dry-run" if fields.get("dry_run") == "true" else "")
 
 
 def _replay(asked: Asked, fields: Fields) -> ActionDone:
     stream, dry = fields["stream"], fields.get("dry_run") == "true"
-    choice = Choice(object=fields.get("object"), reason=fields.get("reason"), table=fields.get("table"))
+    asked.grant.require_whole()
+    prefix = layout.dead_prefix(stream)
+    choice = Choice(
+        object=fields.get("object"), reason=fields.get("reason"), table=fields.get("table"),
+        after=prefix + fields["after"] if "after" in fields else None,
+    )  # fmt: skip
     texts = None
     if "row" in fields:
         letter = (path_of(asked, stream, fields["object"]), int(fields["row"]))
         choice = Choice(only=frozenset({letter}))
         original = _original(fields)
         texts = None if original is None else {letter: original}
-    until, done, whole = time.monotonic() + _REPLAY_SECONDS, [], True
+    until, done, following = time.monotonic() + _REPLAY_SECONDS, list[Replayed](), None
     for one in replay(
         asked.store, asked.config, stream, choice, clock=lambda: datetime.now(UTC), corrected=texts, dry_run=dry
     ):
         done.append(one)
         if time.monotonic() > until:
-            whole = False
+            following = {**fields, "after": one.path.removeprefix(prefix)}
             break
+    # A letter is of one object; else there may be none behind the last that was done.
+    if following is not None and (
+        "row" in fields or not replace(choice, after=prefix + following["after"]).objects(asked.store, stream)
+    ):
+        following = None
     result = summary(stream, asked.config.sha, done, dry_run=dry)
-    lines = (*result.lines(), *(() if whole else ("there was no time for all: choose fewer, or run the command",)))
+    lines = (*result.lines(), *(() if following is None else ("there was no time for all: go on with the rest",)))
     single = result.letters == 1
     verb = "would be" if dry else "was" if single else "were"
     text = f"{result.letters:,} letter{'' if single else 's'} {verb} taken"
-    return ActionDone("replay", text, _replay_says(asked, fields)[1], lines=lines)
+    return ActionDone("replay", text, _replay_says(asked, fields)[1], lines=lines, following=following)
 
 
 def _is_number(text: str) -> bool:
@@ -283,7 +299,7 @@ def _care_says(name: str) -> Callable[[Asked, Fields], tuple[str, str]]:
         table = fields["table"]
         if not asked.grant.sees(table=table) or not feeding(asked.config, table):
             raise RequestError(404, "no_such_table", "no stream of firn.yaml feeds a table of that name")
-        return f"{table}: {_DOES[name]}", f"firn {name} {table}"
+        return f"{table}: {_DOES[name]}", command("firn", name, table)
 
     return says
 
@@ -295,7 +311,7 @@ def _care(name: str) -> Callable[[Asked, Fields], ActionDone]:
         answer = _invoked(function, {"kind": kind, "table": table})
         if answer.get("left"):
             raise RequestError(409, "not_started", str(answer["left"]))
-        return ActionDone(name, f"job {answer['run']} does it", f"firn {name} {table}", run=answer["run"])
+        return ActionDone(name, f"job {answer['run']} does it", command("firn", name, table), run=answer["run"])
 
     return does
 
@@ -310,6 +326,7 @@ _REPLAY_FIELDS: Final = (
     ActionField("table", False, "only letters of this source table"),
     ActionField("original", False, "the event as you corrected it, with object and row"),
     ActionField("base64", False, "the same as base64, where it is not text"),
+    ActionField("after", False, "only letters of objects behind this one: `following` of an answer has it"),
     ActionField("dry_run", False, "only say what would be taken", ("false", "true")),
 )
 

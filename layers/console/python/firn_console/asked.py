@@ -11,11 +11,14 @@ import msgspec
 
 from firn.auth.grants import Grant
 from firn.config.model import Config, StreamConfig
-from firn.errors import RequestError
+from firn.errors import EventError, RequestError
 from firn.log.store import Store
 from firn.settings import Settings
 
 MOST_TEXT: Final = 1_000  # characters of a parameter
+HIDDEN: Final = (
+    "what it says may quote a row: it is for those who may read tables (query.auth) or see events (console.events.auth)"
+)
 _MOST_CURSOR: Final = 4_000
 
 
@@ -82,6 +85,24 @@ class Asked:
         if found is None or not self.grant.sees(stream=name):
             raise RequestError(404, "no_such_stream", "firn.yaml has no stream of that name that you may see")
         return found
+
+    def said(self, text: str, stream: str, table: str | None = None) -> str:
+        """A text that may quote a row of a stream, or of a table, if the caller may read that."""
+        return text if self.grant.quotes(stream, table) else HIDDEN
+
+    def sees_source(self, stream: str, source: str | None) -> bool:
+        """Whether the caller sees every table that a source table feeds; None: a source table that is not known."""
+        if self.grant.tables is None:
+            return self.grant.sees(stream)
+        settings = self.config.streams.get(stream)
+        if source is None or settings is None:
+            return False
+        try:
+            first = str(settings.target(source))
+        except EventError:
+            return False
+        more = [str(one.target) for one in settings.pipelines_of(source) if one.target is not None]
+        return all(self.grant.sees(stream, one) for one in (first, *more))
 
     def streams(self) -> list[StreamConfig]:
         """The streams that the caller may see, or the one that the parameter `stream` names. Raises 404."""

@@ -10,6 +10,7 @@ from firn.log.holds import Case, Quarantine, Quarantines
 from firn_console.asked import Asked
 from firn_console.contract.letter_pages import HoldPage, HoldRow
 from firn_console.recent import Recent
+from firn_console.shell_words import command
 
 _PAST: Final = 200
 _AT_ONCE: Final = 8
@@ -21,7 +22,7 @@ def quarantine(asked: Asked) -> HoldPage:
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         found = list(pool.map(lambda one: (one, known_of(asked, one.name)), asked.streams()))
     held = [
-        row(stream.name, name, case)
+        row(asked, stream.name, name, case)
         for stream, known in found
         for name, case in known.all_held(stream.generation).items()
         if asked.grant.sees(stream.name, case.table)
@@ -36,14 +37,14 @@ def known_of(asked: Asked, stream: str) -> Quarantines:
     return _known.get(asked.store, stream, lambda: holds.read_all(asked.store, stream))
 
 
-def row(stream: str, name: str, held: Quarantine) -> HoldRow:
+def row(asked: Asked, stream: str, name: str, held: Quarantine) -> HoldRow:
     """One that is held."""
     return HoldRow(
         stream=stream,
         name=name,
         kind="table" if held.table is not None else "epoch" if name.startswith("epoch ") else "stream",
         reason=held.reason,
-        message=held.message,
+        message=asked.said(held.message, stream, held.table),
         advice=held.advice,
         made_at=held.made_at,
         epoch=held.epoch,
@@ -62,11 +63,10 @@ def ways_of(held: Quarantine) -> tuple[str, ...]:
 def commands_of(stream: str, name: str, how: str = "retry") -> tuple[str, ...]:
     """What to run in a terminal to resume it."""
     if name == "stream":
-        return (f"firn resume {stream}",)
+        return (command("firn", "resume", stream),)
     if name.startswith("epoch "):
-        return (f"firn resume {stream} --epoch {name.removeprefix('epoch ')}",)
-    flag = "" if how == "retry" else f" --{how}"
-    return (f"firn resume {stream} {name}{flag}",)
+        return (command("firn", "resume", stream, "--epoch", name.removeprefix("epoch ")),)
+    return (command("firn", "resume", stream, name, *(() if how == "retry" else (f"--{how}",))),)
 
 
 def _past(asked: Asked, stream: StreamConfig, known: Quarantines) -> Iterator[HoldRow]:
@@ -75,7 +75,7 @@ def _past(asked: Asked, stream: StreamConfig, known: Quarantines) -> Iterator[Ho
     named += list(known.tables.items())
     for name, case in named:
         if case.lift is not None and asked.grant.sees(stream.name, case.quarantine.table):
-            found = row(stream.name, name, case.quarantine)
+            found = row(asked, stream.name, name, case.quarantine)
             yield HoldRow(
                 **{field: getattr(found, field) for field in HoldRow.__struct_fields__[:-3]},
                 ways=(),

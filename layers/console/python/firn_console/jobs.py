@@ -18,7 +18,7 @@ from firn.log.store import paths
 from firn.maintenance.launcher import PREFIX as CARE
 from firn.runs.job_runs import parse_name, run_name
 from firn_console import aws_calls
-from firn_console.asked import Asked, cursor_of
+from firn_console.asked import HIDDEN, Asked, cursor_of
 from firn_console.contract.job_pages import RunAnswer, RunPage, RunRow, RunState
 
 MOST: Final = 50  # of a page, as ListJobRuns gives them
@@ -66,8 +66,8 @@ def run_answer(asked: Asked, identifier: str) -> RunAnswer:
     if not _visible(asked, run):
         raise unknown
     folder = Path(asked.settings.job_logs) / identifier if asked.settings.job_logs else None
-    if folder is None:
-        return RunAnswer(run, None, _log_group(asked))
+    if folder is None or not asked.grant.quotes(run.stream):
+        return RunAnswer(run, None, _log_group(asked) if folder is None else HIDDEN)
     return RunAnswer(run, _tail(folder / "stderr"), str(folder))
 
 
@@ -136,9 +136,14 @@ def _row(asked: Asked, run: Mapping[str, Any], newest: dict[str, int]) -> RunRow
         started_at=_instant(begun),
         ended_at=_instant(ended),
         seconds=round(float(ended) - float(begun), 1) if ended and begun else None,
-        detail=str(run.get("stateDetails") or "") or None,
+        detail=_detail(asked, stream, str(run.get("stateDetails") or "")),
         newest_cut=cut,
     )
+
+
+def _detail(asked: Asked, stream: str | None, text: str) -> str | None:
+    """Why a run failed: a failure may quote a row. What is of no stream may be about any."""
+    return None if not text else text if asked.grant.quotes(stream) else HIDDEN
 
 
 def _kind(name: str, commits: bool) -> str:
@@ -162,7 +167,8 @@ def _logged(asked: Asked) -> Iterator[RunRow]:
         failure = attempts.newest_failure(asked.store, stream.name, newest)
         for (first, last, attempt), kinds in found.items():
             state: RunState = "failed" if "failed" in kinds else "succeeded" if newest >= last else "unknown"
-            told = failure[2].error if failure is not None and failure[:2] == (first, last) else None
+            why = failure[2].error if failure is not None and failure[:2] == (first, last) else ""
+            told = _detail(asked, stream.name, why)
             name = run_name(stream.name, first, last, attempt)
             cut = min(last, newest) if newest >= first else None
             yield RunRow(

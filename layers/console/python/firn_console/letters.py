@@ -22,6 +22,7 @@ from firn_console.contract.letter_pages import LetterAnswer, LetterCount, Letter
 from firn_console.recent import Recent
 
 MOST: Final = 500  # of a page
+MOST_COUNTS: Final = 100  # of kinds: a source's tables are called as it likes, and may be as many as its letters
 MOST_EVENT: Final = 1 << 20  # bytes of an event that are shown
 MOST_OBJECT: Final = 48 << 20  # bytes of an object that is read for a page
 _SECONDS: Final = 2.0  # of looking through objects for a page, and of counting
@@ -59,9 +60,15 @@ def letter_page(asked: Asked) -> LetterPage:
             following = LetterCursor(day, path, _WHOLE)
             if number == len(objects) - 1:
                 following = None
-    told = [one for name in streams for one in _told(name, counted[name])]
+    told = [one for name in streams for one in _told(asked, name, counted[name])]
+    told.sort(key=lambda one: (-one.waiting, one.stream, one.reason, one.table or ""))
+    reason, table = asked.text("reason"), asked.text("table")
+    wanted = [one for one in told if reason in (None, one.reason) and table in (None, one.table)]
     return LetterPage(
-        counts=tuple(sorted(told, key=lambda one: (-one.waiting, one.stream, one.reason, one.table or ""))),
+        counts=tuple(told[:MOST_COUNTS]),
+        more_counts=max(0, len(told) - MOST_COUNTS),
+        all_letters=sum(one.letters for one in wanted),
+        all_waiting=sum(one.waiting for one in wanted),
         counted_objects=sum(one.counted for one in counted.values()),
         objects=sum(one.objects for one in counted.values()),
         letters=tuple(rows),
@@ -81,6 +88,8 @@ def letter_answer(asked: Asked, stream: str, name: str, row: str) -> LetterAnswe
     if not (row.isascii() and row.isdigit() and len(row) < 12 and int(row) < len(letters)):
         raise RequestError(404, "no_such_letter", "this object has no such letter")
     letter = letters[int(row)]
+    if not asked.sees_source(stream, letter.table):
+        raise RequestError(404, "no_such_letter", "this object has no such letter that you may see")
     shown = letter.original[:MOST_EVENT]
     whole = len(shown) == len(letter.original)
     try:
@@ -88,7 +97,7 @@ def letter_answer(asked: Asked, stream: str, name: str, row: str) -> LetterAnswe
     except UnicodeDecodeError:
         text = None
     return LetterAnswer(
-        letter=_row(stream, path, int(row), letter, _replayed(asked, path).get(int(row))),
+        letter=_row(asked, stream, path, int(row), letter, _replayed(asked, path).get(int(row))),
         advice=advice(letter.reason),
         original=text,
         base64=base64.b64encode(shown).decode() if text is None else None,
@@ -109,8 +118,10 @@ def _count(asked: Asked, stream: str, of: int) -> LetterCounts:
     return _counts.get(asked.store, stream, lambda: letter_counts.count(asked.store, stream, seconds=_SECONDS / of))
 
 
-def _told(stream: str, found: LetterCounts) -> Iterator[LetterCount]:
+def _told(asked: Asked, stream: str, found: LetterCounts) -> Iterator[LetterCount]:
     for (table, reason), letters in found.letters.items():
+        if not asked.sees_source(stream, table):
+            continue
         waiting = found.waiting.get((table, reason), 0)
         yield LetterCount(stream, table, reason, letters, waiting, advice(reason))
 
@@ -143,8 +154,8 @@ def _rows(asked: Asked, path: str, size: int, start: int) -> Iterator[LetterRow]
     for row, letter in enumerate(read_dead(asked.store, path)):
         if row < start or reason not in (None, letter.reason) or table not in (None, letter.table):
             continue
-        if replayed is None or replayed == (row in claims):
-            yield _row(stream, path, row, letter, claims.get(row))
+        if (replayed is None or replayed == (row in claims)) and asked.sees_source(stream, letter.table):
+            yield _row(asked, stream, path, row, letter, claims.get(row))
 
 
 def _any(by: "Counter[tuple[str | None, str]]", reason: str | None, table: str | None) -> bool:
@@ -156,7 +167,7 @@ def _replayed(asked: Asked, path: str) -> dict[int, str]:
     return {row: claim.batch for claim in replay_marks.of_object(asked.store, path)[0] for row in claim.letters()}
 
 
-def _row(stream: str, path: str, row: int, letter: DeadLetter, replayed_in: str | None) -> LetterRow:
+def _row(asked: Asked, stream: str, path: str, row: int, letter: DeadLetter, replayed_in: str | None) -> LetterRow:
     return LetterRow(
         stream=stream,
         object=layout.dead_name(path),
@@ -166,7 +177,7 @@ def _row(stream: str, path: str, row: int, letter: DeadLetter, replayed_in: str 
         received_at=layout.instant(letter.received_at),
         table=letter.table,
         reason=letter.reason,
-        message=letter.message,
+        message=asked.said(letter.message, stream),
         event_bytes=len(letter.original),
         replayed_in=replayed_in,
     )

@@ -70,7 +70,7 @@ def epoch_page(asked: Asked, stream: str) -> EpochPage:
             batches=len(one.batches),
             events=one.events,
             bytes=sum(batch.bytes for batch in one.batches),
-            tables=one.tables,
+            tables={source: rows for source, rows in one.tables.items() if asked.sees_source(stream, source)},
         )
         for one in found
     )

@@ -27,10 +27,14 @@ def overview(asked: Asked) -> Overview:
     seconds = asked.number("window", SHORTEST, LONGEST, 3_600)
     looks, unread = look_at_all(asked.store, asked.streams(), asked.config.sha, asked.now, timedelta(seconds=seconds))
     sources = [one for one in states_of_sources(asked) if asked.grant.sees(stream=one.stream)]
-    needs = [*_stack_needs(asked, unread), *_source_needs(sources), *(need for one in looks for need in needs_of(one))]
+    needs = [
+        *_stack_needs(asked, unread),
+        *_source_needs(sources),
+        *(need for one in looks for need in needs_of(asked, one)),
+    ]
     needs = [one for one in needs if one.kind not in ("table_held", "unfed") or asked.grant.sees(table=one.subject)]
     needs.sort(key=lambda one: (_SEVERITIES.index(one.severity), one.stream or "", one.kind, one.subject))
-    return Overview(seconds, tuple(needs), tuple(map(row, looks)), totals(asked), unread)
+    return Overview(seconds, tuple(needs), tuple(row(one, asked.grant) for one in looks), totals(asked), unread)
 
 
 def states_of_sources(asked: Asked) -> list[SourceState]:
@@ -38,19 +42,19 @@ def states_of_sources(asked: Asked) -> list[SourceState]:
     return _sources.get(asked.store, asked.config.sha, lambda: source_states(asked.store, asked.now))
 
 
-def needs_of(seen: Look) -> Iterator[Need]:
+def needs_of(asked: Asked, seen: Look) -> Iterator[Need]:
     """What of one stream needs a person."""
     stream = seen.settings.name
     for name, case in seen.held.all_held(seen.settings.generation).items():
         kind: Literal["stream_held", "epoch_held", "table_held"] = "stream_held"
         if name != "stream":
             kind = "table_held" if case.table is not None else "epoch_held"
-        text = f"{name} is quarantined ({case.reason}): {case.message}; {case.advice}"
+        text = f"{name} is quarantined ({case.reason}): {asked.said(case.message, stream, case.table)}; {case.advice}"
         subject = stream if kind == "stream_held" else name
         yield Need("critical", kind, stream, subject, text, f"quarantine?stream={stream}", commands_of(stream, name)[0])
     if seen.failure is not None:
         first, last, why = seen.failure
-        text = f"the newest job, of epochs {first} to {last}, failed ({why.kind}): {why.error}"
+        text = f"the newest job, of epochs {first} to {last}, failed ({why.kind}): {asked.said(why.error, stream)}"
         yield Need("critical", "job_failed", stream, stream, text, f"jobs?stream={stream}", f"firn flush {stream}")
     elif is_behind(seen) and not seen.held_names:
         backlog = waiting(seen)

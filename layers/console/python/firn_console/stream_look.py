@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
+from firn.auth.grants import Grant
 from firn.config.model import StreamConfig
 from firn.errors import FirnError, TransientError, UnknownOutcome
 from firn.log import attempts, backlog, cuts, epochs, freshness, holds, layout
@@ -111,8 +112,8 @@ def _newest(store: Store, stream: str, found: backlog.Backlog) -> EpochBatch | N
     return max(some, key=lambda one: layout.accepted(one.id), default=None)
 
 
-def row(seen: Look) -> StreamRow:
-    """The stream as the overview shows it."""
+def row(seen: Look, grant: Grant) -> StreamRow:
+    """The stream as the overview shows it: of what is held, only the tables that may be seen."""
     rates = freshness.measured(seen.commits)
     tables = seen.cut.known if seen.cut else frozenset()
     return StreamRow(
@@ -128,7 +129,7 @@ def row(seen: Look) -> StreamRow:
         p99=rates.p99,
         events_per_second=rates.events_per_second,
         dead_waiting=seen.letters.waiting.total(),
-        held=seen.held_names,
+        held=tuple(one for one in seen.held_names if grant.tables is None or "." not in one or grant.sees(table=one)),
         series=series(seen),
     )
 

@@ -46,12 +46,12 @@ def stream_page(asked: Asked, name: str) -> StreamPage:
         *progress.notes(asked.store, name),
     ]
     return StreamPage(
-        row=row(seen),
+        row=row(seen, asked.grant),
         way=_way(asked.store, seen, seconds),
         targets=tuple(one for one in _targets(asked, seen) if asked.grant.sees(table=one.table)),
-        pipelines=tuple(_pipelines(seen)),
+        pipelines=tuple(one for one in _pipelines(seen) if asked.sees_source(name, one.source)),
         sources=tuple(map(_source, sources)),
-        notes=tuple(notes),
+        notes=tuple(notes) if asked.grant.tables is None else (),  # they name tables
     )
 
 
@@ -63,11 +63,30 @@ def batch(asked: Asked, stream: str, identifier: str) -> dict[str, Any]:
     if found is None:
         raise RequestError(404, "unknown_batch", "this stream has no such batch; the answer to a POST has its id")
     told: dict[str, Any] = msgspec.to_builtins(found)
+    _narrow(asked, stream, told)
     if told["snapshots"] is not None:
         told["snapshots"] = {name: str(snapshot) for name, snapshot in told["snapshots"].items()}
     for target in told["targets"]:
         target["snapshot"] = None if target["snapshot"] is None else str(target["snapshot"])
     return told
+
+
+def _narrow(asked: Asked, stream: str, told: dict[str, Any]) -> None:
+    """Take out of a batch's status what the caller may not see."""
+
+    def sees(source: str | None) -> bool:
+        return asked.sees_source(stream, source)
+
+    told["tables"] = {source: rows for source, rows in told["tables"].items() if sees(source)}
+    told["targets"] = [one for one in told["targets"] if sees(one["source"])]
+    told["dead"] = [one for one in told["dead"] if sees(one["table"])]
+    if told["snapshots"] is not None:
+        told["snapshots"] = {name: one for name, one in told["snapshots"].items() if asked.grant.sees(table=name)}
+    for one in told["dead"]:
+        one["message"] = asked.said(one["message"], stream)
+    for one in told["targets"]:
+        one["why"] = one["why"] and asked.said(one["why"], stream, one["table"])
+    told["quarantine"] = told["quarantine"] and asked.said(told["quarantine"], stream)
 
 
 def receipt(asked: Asked, stream: str) -> ReceiptAnswer:

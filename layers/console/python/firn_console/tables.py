@@ -91,7 +91,7 @@ def table_answer(asked: Asked, name: str) -> TableAnswer:
     tier = tiering_state.read(asked.store, name, table.slug)
     held = next(
         (
-            row(stream, name, case)
+            row(asked, stream, name, case)
             for stream in mine.streams
             for held, case in known_of(asked, stream).held().items()
             if held == name

@@ -61,13 +61,14 @@ class ActionPlan(msgspec.Struct, frozen=True):
 
 class ActionDone(msgspec.Struct, frozen=True):
     """POST /v1/console/actions/{name}: what was done. `run`: the job that was started, if one was; `lines`: more, in
-    words; `details`: the same for programs."""
+    words; `following`: the fields to send next, where there was no time for all; `details`: the same for programs."""
 
     name: str
     text: str
     command: str
     run: str | None = None
     lines: tuple[str, ...] = ()
+    following: dict[str, str] | None = None
     details: dict[str, Any] = {}
 
 

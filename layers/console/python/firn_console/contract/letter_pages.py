@@ -37,6 +37,8 @@ class LetterPage(msgspec.Struct, frozen=True):
     """GET /v1/console/dead-letters?stream=&reason=&table=&replayed=false&cursor=&limit=100, newest objects first.
 
     `counts` are of the `counted_objects` objects that were looked at so far, of `objects`: ask again and they go on.
+    They are those with the most that wait; `more_counts`: how many more kinds there are. `all_letters`, `all_waiting`:
+    of all that fit `reason` and `table`.
     """
 
     counts: tuple[LetterCount, ...]
@@ -44,6 +46,9 @@ class LetterPage(msgspec.Struct, frozen=True):
     objects: int
     letters: tuple[LetterRow, ...]
     next: str | None
+    more_counts: int = 0
+    all_letters: int = 0
+    all_waiting: int = 0
 
 
 class LetterAnswer(msgspec.Struct, frozen=True):

@@ -40,6 +40,7 @@ class Choice:
     reason: str | None = None
     table: str | None = None
     since: datetime | None = None
+    after: str | None = None  # the path of an object: only those behind it
     only: frozenset[Letter] | None = None
 
     def takes(self, path: str, row: int, letter: DeadLetter) -> bool:
@@ -57,7 +58,9 @@ class Choice:
         """The dead-letter objects of a stream that can hold such letters, oldest day first. StorageUnavailable."""
         if self.only is not None:
             return sorted({path for path, _ in self.only})
-        found = [path for path in paths(store, layout.dead_prefix(stream)) if path.endswith(".parquet")]
+        found = sorted(path for path in paths(store, layout.dead_prefix(stream)) if path.endswith(".parquet"))
+        if self.after is not None:
+            found = [path for path in found if path > self.after]
         if self.object is not None:
             found = [path for path in found if layout.dead_name(path) == self.object]
         # Letters are written on the day their batch came, or later, by clocks that may differ.

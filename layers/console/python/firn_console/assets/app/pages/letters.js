@@ -45,7 +45,7 @@ function Reasons({ first, fields, onReplay }) {
           ["of", (one) => count(one.letters), "number"],
           ["what to do", (one) => one.advice],
           ["", (one) => (onReplay && one.waiting ? html`<button type="button" class="quiet" onClick=${() => onReplay({ stream: one.stream, reason: one.reason, ...(one.table ? { table: one.table } : {}) })}>Replay …<span class="unseen"> ${one.reason} of ${one.stream}</span></button>` : null)],
-        ]} />`
+        ]} />${first.more_counts ? html`<p class="faint">and ${counted(first.more_counts, "more kind")} with fewer that wait.</p>` : null}`
       : html`<${Empty}>${filtered ? "None of this kind waits." : "No event was refused: every event that was accepted is in a table, or on its way."}<//>`}
   </section>`;
 }
@@ -55,7 +55,7 @@ const nameOf = (letter) => `${letter.object}/${letter.row}`;
 function Letters({ pages, fields }) {
   const { rows } = pages;
   const at = useMemo(() => rows.findIndex((one) => nameOf(one) === fields.letter), [rows, fields.letter]);
-  const total = (pages.first?.counts ?? []).reduce((sum, one) => sum + (fields.replayed === "true" ? one.letters : one.waiting), 0);
+  const total = (fields.replayed === "true" ? pages.first?.all_letters : pages.first?.all_waiting) ?? 0;
   const length = pages.next === null ? rows.length : Math.max(rows.length, total);
   const columns = useMemo(
     () => [
@@ -125,10 +125,14 @@ function Original({ answer, onDone }) {
     ${letter.replayed_in ? html`<p class="faint">It came again: <a href=${link("streams", letter.stream, { view: "batches", batch: letter.replayed_in })}>what became of it</a></p>` : null}`;
 }
 
+const PRETTY = 200_000; // characters of an event that get line breaks: more is for an editor
+const DEEPEST = 40; // levels that are indented: an event of 900 levels would be a thousand times its size
+
 /** JSON with line breaks, token by token, so that no number changes its digits. */
-function pretty(text) {
+export function pretty(text) {
+  if (text.length > PRETTY) return text;
   let depth = 0;
-  const line = () => `\n${"  ".repeat(depth)}`;
+  const line = () => `\n${"  ".repeat(Math.min(depth, DEEPEST))}`;
   return text.replace(/"(?:[^"\\]|\\.)*"|[{[]\s*[}\]]|[{}[\],:]|\s+/g, (token) => {
     if (token[0] === '"') return token;
     if (/^\s/.test(token)) return "";

@@ -5,7 +5,7 @@ import { Chart } from "../parts/chart.js";
 import { Sheet, inOrder } from "../parts/sheet.js";
 import { announce } from "../shell/announcer.js";
 import { download, get, isLink, path, post } from "../shell/api.js";
-import { count, counted, shellWord, size } from "../shell/format.js";
+import { count, counted, shellWord, size, sqlName, tableName } from "../shell/format.js";
 import { useLive } from "../shell/live.js";
 import { link, setFields } from "../shell/routes.js";
 import { remember, remembered } from "../shell/theme.js";
@@ -122,7 +122,7 @@ function Editor({ text, onText, onRun, handle }) {
     const timer = setTimeout(async () => {
       const wanted = tables.map((one) => one.table).filter((name) => text.includes(name) && !schema.current[name]?.length).slice(0, 5);
       for (const name of wanted) {
-        const { value } = await get(path`tables/${name}/schema`).catch(() => ({ value: { columns: [] } }));
+        const { value } = await get(path`tables/${sqlName(name)}/schema`).catch(() => ({ value: { columns: [] } }));
         schema.current[name] = value.columns.map((one) => one.name);
       }
       if (wanted.length) handle.current?.complete(nested(schema.current));
@@ -140,11 +140,11 @@ function Editor({ text, onText, onRun, handle }) {
 
 /** {"shop.orders": ["id"]} as the editor takes it: {shop: {orders: ["id"]}}. */
 function nested(tables) {
-  const found = {};
+  const found = Object.create(null); // a table may be called __proto__
   for (const [name, columns] of Object.entries(tables)) {
     const [space, ...rest] = name.split(".");
     if (rest.length !== 1 || name.includes('"')) continue;
-    found[space] ??= {};
+    found[space] ??= Object.create(null);
     found[space][rest[0]] = columns;
   }
   return found;
@@ -157,7 +157,7 @@ function Result({ answer, seconds, asked }) {
   const columns = useMemo(() => columnsOf(answer.columns ?? []).map((one) => ({ ...one, sort: true })), [answer]);
   if (isLink(answer)) return html`<${Large} answer=${answer} />`;
   const sort = (by) => setSorted((old) => (old?.by === by ? { by, down: !old.down } : { by, down: false }));
-  const about = Object.entries(answer.snapshots ?? {}).map(([table, snapshot]) => html`<a key=${table} href=${link("tables", table, { as_of: snapshot })}>${table}</a>`);
+  const about = Object.entries(answer.snapshots ?? {}).map(([table, snapshot]) => html`<a key=${table} href=${link("tables", tableName(table), { as_of: snapshot })}>${table}</a>`);
   return html`<section aria-label="Result">
     <div class="tools">
       <strong role="status">${counted(answer.rows.length, "row")} in ${seconds.toFixed(2)} s</strong>

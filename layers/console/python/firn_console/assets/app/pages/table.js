@@ -5,7 +5,7 @@ import { Age, Empty, Failure, Loading, State, Title, Views } from "../parts/bloc
 import { usePages } from "../parts/paging.js";
 import { Sheet } from "../parts/sheet.js";
 import { path } from "../shell/api.js";
-import { count, counted, size } from "../shell/format.js";
+import { count, counted, size, tableName } from "../shell/format.js";
 import { useLive, useSettled } from "../shell/live.js";
 import { link, setFields } from "../shell/routes.js";
 import { ColumnView } from "../tables/columns.js";
@@ -42,7 +42,7 @@ function Tables({ fields }) {
   const pages = usePages("console/tables", { like: wanted, stream: fields.stream, state: fields.state, limit: 500 }, "tables");
   const few = pages.first && pages.first.total <= MOST_ASKED && pages.rows.some((one) => one.rows === null);
   const summaries = useLive(few ? "tables" : null, { every: 0 });
-  const known = useMemo(() => new Map((summaries.value?.tables ?? []).map((one) => [one.name, one])), [summaries.value]);
+  const known = useMemo(() => new Map((summaries.value?.tables ?? []).map((one) => [tableName(one.name), one])), [summaries.value]);
   const columns = useMemo(() => columnsOf(known), [known]);
   const total = pages.first?.total ?? 0;
   return html`<${Title}>Tables<//>

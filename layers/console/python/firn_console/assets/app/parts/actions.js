@@ -22,7 +22,7 @@ export function ActionDialog({ action, fields, onClose, onDone }) {
   const dialog = useRef(null);
   const [given, setGiven] = useState(() => Object.fromEntries(action.fields.map((one) => [one.name, fields[one.name] ?? (one.required ? one.choices[0] : "") ?? ""])));
   const [plan, setPlan] = useState({});
-  const [state, setState] = useState({ step: "ask" });
+  const [state, setState] = useState({});
   useEffect(() => {
     dialog.current.showModal();
   }, []);
@@ -44,22 +44,24 @@ export function ActionDialog({ action, fields, onClose, onDone }) {
       stopped.abort();
     };
   }, [action.name, JSON.stringify(given)]);
-  const act = async (event) => {
-    event.preventDefault();
-    setState({ step: "doing" });
+  const send = async (body, before) => {
+    setState({ ...before, busy: true });
     try {
-      const body = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== ""));
       const done = await post(path`console/actions/${action.name}`, body);
-      setState({ step: "done", done });
+      setState({ done });
       onDone?.(done);
     } catch (error) {
-      setState({ step: "ask", error });
+      setState({ ...before, error });
     }
+  };
+  const act = (event) => {
+    event.preventDefault();
+    send(Object.fromEntries(Object.entries(given).filter(([, value]) => value !== "")), {});
   };
   return html`<dialog ref=${dialog} class="dialog" aria-labelledby="action-title" onClose=${onClose}>
     <h2 id="action-title">${action.title}</h2>
-    ${state.step === "done"
-      ? html`<${Done} done=${state.done} onClose=${() => dialog.current.close()} />`
+    ${state.done
+      ? html`<${Done} state=${state} onMore=${() => send(state.done.following, { done: state.done })} onClose=${() => dialog.current.close()} />`
       : html`<form onSubmit=${act}>
           ${action.fields.filter((one) => one.required || one.choices.length || one.name in fields).map((one) => html`<${ActionField} key=${one.name} field=${one} fixed=${one.name in fields} value=${given[one.name]} onChange=${(value) => setGiven((old) => ({ ...old, [one.name]: value }))} />`)}
           <div class="plan" aria-live="polite">
@@ -70,7 +72,7 @@ export function ActionDialog({ action, fields, onClose, onDone }) {
           ${state.error ? html`<${Failure} error=${state.error} />` : null}
           <div class="dialog-end">
             <button type="button" onClick=${() => dialog.current.close()}>Cancel</button>
-            <button type="submit" class="primary" disabled=${!plan.value || !plan.value.allowed || state.step === "doing"}>${state.step === "doing" ? "Doing it …" : action.title}</button>
+            <button type="submit" class="primary" disabled=${!plan.value || !plan.value.allowed || state.busy}>${state.busy ? "Doing it …" : action.title}</button>
           </div>
         </form>`}
   </dialog>`;
@@ -94,11 +96,16 @@ function ActionField({ field, fixed, value, onChange }) {
   </div>`;
 }
 
-function Done({ done, onClose }) {
+function Done({ state, onMore, onClose }) {
+  const { done, busy, error } = state;
   return html`<div>
-    <p class="notice good" role="status">${done.text}</p>
+    <p class="notice good" role="status">${busy ? "Doing the rest …" : done.text}</p>
     ${done.lines.length ? html`<ul class="lines">${done.lines.map((line, n) => html`<li key=${n}>${line}</li>`)}</ul>` : null}
     ${done.run ? html`<p><a href=${link("jobs", done.run)} onClick=${onClose}>Follow the job ${done.run}</a></p>` : null}
-    <div class="dialog-end"><button type="button" class="primary" onClick=${onClose} autofocus>Close</button></div>
+    ${error ? html`<${Failure} error=${error} />` : null}
+    <div class="dialog-end">
+      <button type="button" class=${done.following ? undefined : "primary"} onClick=${onClose} autofocus=${!done.following}>Close</button>
+      ${done.following ? html`<button type="button" class="primary" onClick=${onMore} disabled=${busy} autofocus>Go on with the rest</button>` : null}
+    </div>
   </div>`;
 }

@@ -53,8 +53,33 @@ export function cellText(value) {
   return typeof value === "object" ? JSON.stringify(value) : String(value);
 }
 
-/** An identifier as SQL takes it. */
-export const quoted = (name) => (/^[a-z_][a-z0-9_]*$/.test(name) ? name : `"${name.replaceAll('"', '""')}"`);
+/** An identifier as SQL takes it: always quoted, for a column may be called order. */
+export const quoted = (name) => `"${name.replaceAll('"', '""')}"`;
 
-/** Text for a POSIX shell: quoted where it must be. */
-export const shellWord = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);
+const PLAIN = /^[a-z_][a-z0-9_]*$/;
+
+/** A table's name as SQL takes it, and the query function's addresses: "shop.Mixed Case" -> shop."Mixed Case". `all`:
+ * plain parts too, which may be words of SQL. */
+export function sqlName(table, all = false) {
+  const dot = table.indexOf(".");
+  if (dot < 1) return table;
+  const parts = [table.slice(0, dot), table.slice(dot + 1)];
+  return parts.map((one) => (PLAIN.test(one) && !all ? one : quoted(one))).join(".");
+}
+
+/** The inverse: shop."Mixed Case" -> "shop.Mixed Case". */
+export function tableName(sql) {
+  const found = /^("(?:[^"]|"")+"|[^".]+)\.("(?:[^"]|"")+"|[^"]+)$/s.exec(sql);
+  if (!found) return sql;
+  return found.slice(1).map((one) => (one[0] === '"' ? one.slice(1, -1).replaceAll('""', '"') : one)).join(".");
+}
+
+const ODD = /[\p{C}\p{Zl}\p{Zp}]/u; // would act on a terminal, or on what a person reads
+
+/** Text as one word of a shell, whatever it holds. */
+export function shellWord(text) {
+  if (/^[\w@%+=:,./-]+$/.test(text)) return text;
+  if (!ODD.test(text)) return `'${text.replaceAll("'", `'\\''`)}'`;
+  const escaped = (one) => (one === "\\" || one === "'" ? `\\${one}` : ODD.test(one) && one !== "\n" ? `\\U${one.codePointAt(0).toString(16).padStart(8, "0")}` : one === "\n" ? "\\n" : one);
+  return `$'${[...text].map(escaped).join("")}'`;
+}

@@ -7,8 +7,9 @@ import { useLive, watchReach } from "./live.js";
 import { link, useRoute } from "./routes.js";
 import { THEMES, applyTheme, chosenTheme } from "./theme.js";
 
-// first segment of the address -> [module, its export]; a module is loaded when its page is first shown
+// first segment of the address -> its module, which is loaded when its page is first shown
 const PAGES = {
+  __proto__: null, // so that no word but these is one
   "": () => import("../pages/overview.js"),
   streams: () => import("../pages/stream.js"),
   tables: () => import("../pages/table.js"),

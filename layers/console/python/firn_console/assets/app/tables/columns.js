@@ -4,14 +4,14 @@ import { Empty, Facts, Failure, Loading } from "../parts/blocks.js";
 import { usePages } from "../parts/paging.js";
 import { Sheet } from "../parts/sheet.js";
 import { path } from "../shell/api.js";
-import { clock, count, counted } from "../shell/format.js";
+import { clock, count, counted, sqlName } from "../shell/format.js";
 import { useSettled } from "../shell/live.js";
 
 export function ColumnView({ table, fields }) {
   const [like, setLike] = useState("");
   const wanted = useSettled(like);
   const [chosen, setChosen] = useState(null);
-  const pages = usePages(path`tables/${table}/columns`, { as_of: fields.as_of, like: wanted, limit: 500 }, "columns", { every: 0 });
+  const pages = usePages(path`tables/${sqlName(table)}/columns`, { as_of: fields.as_of, like: wanted, limit: 500 }, "columns", { every: 0 });
   const first = pages.first;
   const columns = useMemo(() => columnsOf(first?.key ?? []), [first]);
   const one = pages.rows[chosen];

@@ -3,7 +3,7 @@ import { html, useMemo, useState } from "../../vendor/preact.js";
 import { Empty, Failure, Live, Loading } from "../parts/blocks.js";
 import { Sheet, shown } from "../parts/sheet.js";
 import { path, withQuery } from "../shell/api.js";
-import { cellText, clock, count, shellWord } from "../shell/format.js";
+import { cellText, clock, count, shellWord, sqlName } from "../shell/format.js";
 import { useLive, useSettled } from "../shell/live.js";
 import { setFields } from "../shell/routes.js";
 import { Picture } from "./timeline.js";
@@ -12,7 +12,7 @@ const MOST = 5_000; // changes that are shown
 const TONES = { insert: "good", update: "busy", delete: "bad" };
 
 export function ComparisonView({ table, fields }) {
-  const timeline = useLive(withQuery(path`tables/${table}/timeline`, { points: 500 }), { every: 0 });
+  const timeline = useLive(withQuery(path`tables/${sqlName(table)}/timeline`, { points: 500 }), { every: 0 });
   return html`<${Live} of=${timeline} what="Reading snapshots">
     ${(value) => (value.points.length ? html`<${Between} table=${table} timeline=${value} fields=${fields} />` : html`<${Empty} command="firn flush">The table has no snapshot yet.<//>`)}
   <//>`;
@@ -29,7 +29,7 @@ function Between({ table, timeline, fields }) {
   const [to, setTo] = useState(() => placeOf(fields.to, last));
   const settled = useSettled(`${Math.min(from, to)} ${Math.max(from, to)}`, 300);
   const [low, high] = settled.split(" ").map(Number);
-  const where = low === high ? null : withQuery(path`tables/${table}/changes`, { from: points[low].last, to: points[high].last, limit: MOST });
+  const where = low === high ? null : withQuery(path`tables/${sqlName(table)}/changes`, { from: points[low].last, to: points[high].last, limit: MOST });
   const changes = useLive(where, { every: 0 });
   const slider = (id, name, place, set) => html`<div>
     <label for=${id}>${name} <strong>${clock(points[place].to)}</strong></label>
@@ -59,10 +59,11 @@ function Changes({ table, answer, command }) {
 /** Columns of the sheet: those whose values differ in some row are there twice. */
 function beside({ columns = [], rows = [], key = [] }) {
   const names = columns.map((one) => one.name).filter((name) => !name.startsWith("_") || key.includes(name));
-  const differing = names.filter((name) => !key.includes(name) && rows.some((row) => differs(row, name)));
+  const keys = new Set(key);
+  const differing = new Set(names.filter((name) => !keys.has(name) && rows.some((row) => differs(row, name))));
   const made = [{ name: "_change", title: "change", width: 90, cell: (row) => html`<span class=${`badge ${TONES[row._change] ?? "plain"}`}>${row._change}</span>` }];
-  for (const name of [...key, ...names.filter((one) => !key.includes(one))]) {
-    if (!differing.includes(name)) made.push({ name, width: 150, cell: (row) => shown(row[name]) });
+  for (const name of [...key, ...names.filter((one) => !keys.has(one))]) {
+    if (!differing.has(name)) made.push({ name, width: 150, cell: (row) => shown(row[name]) });
     else
       made.push(
         { name: `${name} before`, title: `${name} · before`, width: 170, cell: (row) => html`<span class="before">${side(row, name, row._change === "delete" ? row[name] : row._before?.[name], row._change !== "insert")}</span>` },

@@ -3,7 +3,7 @@ import { html, useEffect, useMemo, useState } from "../../vendor/preact.js";
 import { Empty, Failure, Loading } from "../parts/blocks.js";
 import { Sheet } from "../parts/sheet.js";
 import { path, withQuery } from "../shell/api.js";
-import { count } from "../shell/format.js";
+import { count, sqlName } from "../shell/format.js";
 import { useLive, useSettled } from "../shell/live.js";
 import { link, setFields } from "../shell/routes.js";
 import { selectOf, useQuery } from "./selecting.js";
@@ -21,7 +21,7 @@ export function RowView({ table, fields, moment }) {
   const [part, setPart] = useState(0);
   const [asked, setAsked] = useState("");
   const settled = useSettled(like);
-  const schema = useLive(withQuery(path`tables/${table}/schema`, { as_of: at }), { every: 0 });
+  const schema = useLive(withQuery(path`tables/${sqlName(table)}/schema`, { as_of: at }), { every: 0 });
   useEffect(() => setPage(0), [at, asked, fresh]);
   useEffect(() => setPart(0), [settled]);
   const columns = useMemo(() => choice(schema.value, settled), [schema.value, settled]);

@@ -1,14 +1,14 @@
 // Rows of a table as one SELECT, and what it answered.
 import { useEffect, useState } from "../../vendor/preact.js";
 import { isLink, post } from "../shell/api.js";
-import { quoted } from "../shell/format.js";
+import { quoted, sqlName } from "../shell/format.js";
 
-/** `shop."Mixed Case"`, a name as the API tells it, is SQL already. */
+/** `table`: its name as the console has it, "shop.Mixed Case"; it may be anything that a source calls its tables. */
 export function selectOf(table, { columns, where, order, limit, offset }) {
   const list = columns?.length ? columns.map(quoted).join(", ") : "*";
   const condition = where?.trim() ? ` WHERE ${where.trim()}` : "";
   const by = order?.length ? ` ORDER BY ${order.map(quoted).join(", ")}` : "";
-  return `SELECT ${list} FROM ${table}${condition}${by} LIMIT ${limit}${offset ? ` OFFSET ${offset}` : ""}`;
+  return `SELECT ${list} FROM ${sqlName(table, true)}${condition}${by} LIMIT ${limit}${offset ? ` OFFSET ${offset}` : ""}`;
 }
 
 /** The answer to a query; null as `body` asks nothing. -> {value, error, loading}; `value` stays until the next is there. */

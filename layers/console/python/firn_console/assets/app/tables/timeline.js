@@ -2,7 +2,7 @@
 import { html, useMemo, useState } from "../../vendor/preact.js";
 import { Empty, Facts, Live } from "../parts/blocks.js";
 import { path, withQuery } from "../shell/api.js";
-import { clock, count, counted, NONE } from "../shell/format.js";
+import { clock, count, counted, NONE, sqlName } from "../shell/format.js";
 import { useLive, useSettled } from "../shell/live.js";
 import { link, setFields } from "../shell/routes.js";
 import { RowView } from "./rows.js";
@@ -10,7 +10,7 @@ import { RowView } from "./rows.js";
 const POINTS = 300;
 
 export function TimeView({ table, fields }) {
-  const timeline = useLive(withQuery(path`tables/${table}/timeline`, { from: fields.from, to: fields.to, points: POINTS }), { every: 30_000 });
+  const timeline = useLive(withQuery(path`tables/${sqlName(table)}/timeline`, { from: fields.from, to: fields.to, points: POINTS }), { every: 30_000 });
   return html`<${Live} of=${timeline} what="Reading snapshots">${(value) => html`<${Travel} table=${table} timeline=${value} fields=${fields} />`}<//>`;
 }
 
