@@ -14,7 +14,7 @@ from firn.runs.job_runs import Run
 from tests.faults.calls import Counting
 from tests.model.memory_lake import MemoryLake
 from tests.model.processes import Process, Turns
-from tests.model.world import CONFIG, STREAM, World
+from tests.model.world import CONFIG, STREAM, World, configuration
 
 LIMIT = 300  # calls of a job
 
@@ -22,8 +22,11 @@ LIMIT = 300  # calls of a job
 class Job:
     """A run as EMR Serverless starts it; `meanwhile` is done while it waits, once each time."""
 
-    def __init__(self, world: World, run: Run, *meanwhile: Callable[[], object], seconds: float = 20.0) -> None:
+    def __init__(
+        self, world: World, run: Run, *meanwhile: Callable[[], object], seconds: float = 20.0, looks: float = 0.0
+    ) -> None:
         self.world, self.run = world, run
+        self.looks = looks  # how old its configuration may be
         self.left = list(meanwhile)
         self.seconds = seconds
         self.slept = 0
@@ -34,7 +37,7 @@ class Job:
         passing = count(0.0, self.seconds)
         clock = warm_job.Clock(self.world.clock, lambda: next(passing), self.sleep)
         return warm_job.run(
-            store, MemoryLake(store, self.world.catalog), published_configs.CurrentConfig(store, 0),
+            store, MemoryLake(store, self.world.catalog), published_configs.CurrentConfig(store, self.looks),
             pause.Watch(store, 0),
             self.run.stream, self.run.first, self.run.last, log=self.lines.append, clock=clock,
             attempt=self.run.attempt,
@@ -212,6 +215,34 @@ def test_a_job_ends_when_the_configuration_changes() -> None:
     assert job() == 0
     assert (cuts.newest(world.disk, STREAM), epochs.numbers(world.disk, STREAM)) == (1, [1])
     assert job_closed_marker.is_closed(world.disk, run.name)
+
+
+@pytest.mark.parametrize("steps", range(0, 24))
+def test_what_comes_after_a_configuration_is_sealed_under_no_older_one(steps: int) -> None:
+    """A column is called otherwise from now on, and the first rows under the new name come at any moment of a job's
+    round. The job looked at its configuration before. Under that one they would make another column."""
+    gate = Turns()
+    world = World(gate)
+    run = started(world)
+    job = Process(gate, "job", Job(world, run, seconds=0.5, looks=1e9))
+    job.start()
+    _until(job, "list staged")
+    world.now += timedelta(seconds=3)
+    sent(world, 2)
+    for _ in range(steps):
+        job.step()
+    new = published_configs.publish(world.disk, configuration(1))
+    world.source.rename()
+    sent(world, 3)
+    world.now += timedelta(seconds=3)
+    last = world.source.log[-1]
+    job.finish()
+    world.emr.told(run, "SUCCESS")
+    world.settle(lambda program: program())
+    found = [epoch for n in epochs.numbers(world.disk, STREAM) if (epoch := epochs.read(world.disk, STREAM, n))]
+    newest = max(found, key=lambda epoch: epoch.batches[-1].id)
+    assert newest.config == new.sha, last
+    assert all_committed(world.disk)
 
 
 def test_a_paused_job_ends_after_its_epoch_and_the_next_takes_the_rest() -> None:

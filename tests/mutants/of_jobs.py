@@ -108,6 +108,13 @@ MUTANTS: Final = (
         (f"{_NARROWED}::test_a_range_whose_jobs_die_after_one_table_goes_on_epoch_by_epoch[0]",),
     ),
     Mutant(
+        "what comes after a configuration is sealed under the one before",
+        f"{_CORE}/dispatch/dispatcher.py",
+        "if not published_configs.is_current(self.store, self.terms.config):",
+        "if self.store is None:",
+        ("tests/model/test_lingering.py::test_what_comes_after_a_configuration_is_sealed_under_no_older_one[9]",),
+    ),
+    Mutant(
         "a narrowed job goes on with what kills jobs",
         f"{_CORE}/commit/warm_job.py",
         "if cuts.newest(store, stream) < last:",

@@ -19,7 +19,7 @@ def command(
     check: Annotated[bool, typer.Option("--check", help="Say what would change, and change nothing.")] = False,
     folder: Dir = DEFAULT_DIR,
 ) -> None:
-    """Check firn.yaml and publish it. Functions work by it within seconds; a wrong file changes nothing."""
+    """Check firn.yaml and publish it. It returns when every function works by it; a wrong file changes nothing."""
     stack = find_stack(folder, running=False)
     typer.echo(publish(stack.store(), file, stack.reach, check=check))
 
@@ -48,6 +48,7 @@ def publish(store: "Store", file: Path, reach: "Reach | None", *, check: bool = 
         return f"{file} is the current configuration already ({new.sha[:12]})"
     if not check:
         published_configs.publish(store, text, str(file))
+        published_configs.wait_until_taken_up()
     lines = [f"{'would publish' if check else 'published'} {file} as {new.sha[:12]}", *_changes(old, new)]
     return "\n".join(lines)
 

@@ -11,7 +11,7 @@ from firn.errors import StorageUnavailable
 from firn.ingest.accept import accept
 from firn.log import backlog_gate, epochs, holds
 from firn.log.holds import Quarantine
-from firn.log.published_configs import current_sha
+from firn.log.published_configs import current_sha, publish
 from firn.log.published_configs import load as load_config
 from firn.runs.emr import EmrJobs
 from firn.runs.job_runs import Run
@@ -53,6 +53,21 @@ def app(load: Load, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def results(answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
     json.dumps(answer)
     return {result["stream"]: result for result in answer["streams"]}
+
+
+def test_a_function_that_knows_an_older_configuration_seals_under_the_newer_one(
+    app: ModuleType, store: FaultyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, _, current, gate = app.staging()
+    held = current()
+    monkeypatch.setattr(app, "staging", lambda: (settings, store, lambda: held, gate))
+    new = publish(store, held.text + "# another\n")
+    stage(store, "shop", "orders")
+    found = results(app.handler({"stream": "shop", "force": True}, None))
+    assert found["shop"]["sealed"] == (1,)
+    sealed = epochs.read(store, "shop", 1)
+    assert sealed is not None
+    assert sealed.config == new.sha != held.sha
 
 
 def test_the_schedule_dispatches_every_stream(app: ModuleType, store: FaultyStore) -> None:

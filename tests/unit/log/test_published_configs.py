@@ -32,15 +32,15 @@ def test_a_wrong_configuration_is_not_published() -> None:
     assert paths(store, "config") == []
 
 
-def test_the_current_configuration_is_looked_at_again_after_five_seconds() -> None:
+def test_the_current_configuration_is_looked_at_again_after_two_seconds() -> None:
     store, seconds = FaultyStore(), [0.0]
     current = CurrentConfig(store, clock=lambda: seconds[0])
     old = publish(store, CONFIG)
     assert current() is current()
     new = publish(store, CONFIG + "# more\n")
-    seconds[0] = 4.9
+    seconds[0] = 1.9
     assert current().sha == old.sha
-    seconds[0] = 5.0
+    seconds[0] = 2.0
     assert current().sha == new.sha
     reads = store.reads
     seconds[0] = 11.0

@@ -17,7 +17,7 @@ from firn.commit import job as commit
 from firn.commit.job import Log, Now
 from firn.commit.lake import Lake
 from firn.config.model import Config, StreamConfig
-from firn.dispatch.dispatcher import Terms, dispatch
+from firn.dispatch.dispatcher import OutdatedConfig, Terms, dispatch
 from firn.errors import FirnError
 from firn.log import cuts, epochs, job_closed_marker
 from firn.log.store import Store
@@ -127,6 +127,8 @@ class _Lingering:
                 found = found or committed
                 if code:
                     return found, code, linger
+        except OutdatedConfig:
+            return found, 0, 0.0
         except FirnError as error:
             # Storage is away, or the configuration is: whoever waits for this job waits for that too.
             self._log({"stream": self._stream, "status": "waiting", "error": str(error)})

@@ -16,8 +16,8 @@ import msgspec
 from firn.config.model import CommitPolicy
 from firn.dispatch.retry_policy import Step, next_step
 from firn.dispatch.schema_ranges import of_one_schema
-from firn.errors import TransientError, UnknownOutcome
-from firn.log import attempts, cuts, epochs, holds, job_closed_marker, layout, pause
+from firn.errors import FirnError, TransientError, UnknownOutcome
+from firn.log import attempts, cuts, epochs, holds, job_closed_marker, layout, pause, published_configs
 from firn.log.holds import Quarantines
 from firn.log.store import Store
 from firn.quarantine import rules as rules
@@ -52,6 +52,10 @@ class Dispatched:
     paused: str | None = None  # since when the stack is paused: nothing was sealed or started
 
 
+class OutdatedConfig(FirnError):
+    """A newer configuration than the terms' is published. Nothing is sealed under the older one any more."""
+
+
 @dataclass(frozen=True)
 class Terms:
     """What the current configuration says of a stream.
@@ -84,8 +88,9 @@ def dispatch(
     """Seal and start for one stream. `jobs` None: seal only. `tick`: when somebody looks again.
 
     `force` (firn flush) seals at once whatever is there; `reconcile` (daily) lists the whole log instead of its last
-    hours; both try a stuck range once more. Raises StorageUnavailable, UnknownOutcome, TransientError; what was sealed
-    by then stays sealed, and the next dispatch goes on.
+    hours; both try a stuck range once more. Raises StorageUnavailable, UnknownOutcome, TransientError, OutdatedConfig
+    (then call it again with the terms of the newer one); what was sealed by then stays sealed, and the next dispatch
+    goes on.
     """
     if jobs is not None and (since := pause.since(store)) is not None:
         quarantined = holds.read_all(store, stream).names(terms.generation)
@@ -176,7 +181,13 @@ class _Sealer:
         return epochs.candidates(self.store, self.stream, self.now, above=self.committed, whole=whole, caps=caps)
 
     def seal(self, found: epochs.Candidates) -> epochs.Epoch | None:
-        """The epoch of what was free; None if a twin took its number."""
+        """The epoch of what was free; None if a twin took its number.
+
+        The configuration is looked at after the listing: so no event that came after `firn publish` is sealed under an
+        older one, by which its values may go to another column.
+        """
+        if not published_configs.is_current(self.store, self.terms.config):
+            raise OutdatedConfig("a newer configuration is published")
         nonce = self.random(16).hex()
         return epochs.seal(self.store, self.stream, found, now=self.now, config=self.terms.config, nonce=nonce)
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 import msgspec
 
 from firn.config.model import Config, StreamConfig
-from firn.dispatch.dispatcher import Terms, dispatch
-from firn.errors import FirnError
+from firn.dispatch.dispatcher import Dispatched, OutdatedConfig, Terms, dispatch
+from firn.errors import FirnError, TransientError
 from firn.ingest.accept import stream_config
 from firn.log import cuts, epochs, pause, published_configs
 from firn.log.backlog import tell
@@ -26,6 +26,7 @@ from firn.settings import Settings
 
 Log = logging.Logger | Any  # Powertools' logger, which is not a logging.Logger
 _SERVICE: Final = "dispatch"  # whichever function does it
+_CONFIG_TRIES: Final = 3
 
 
 def jobs_of(settings: Settings, store: Store, config: Config) -> Jobs | None:
@@ -94,15 +95,7 @@ def run(
     results: list[dict[str, Any]] = []
     for name in names:
         try:
-            done = dispatch(
-                store,
-                name,
-                jobs,
-                now=datetime.now(UTC),
-                terms=_terms(config, stream_config(config, name)),
-                force=force,
-                reconcile=reconcile,
-            )
+            config, done = _dispatched(name, config, store, jobs, force=force, reconcile=reconcile)
         except FirnError as error:
             log.error("dispatch failed", extra={"stream": name, "reason": str(error)})
             count(Metric.DISPATCH_FAILED, name, 1)
@@ -116,6 +109,21 @@ def run(
         _tell(store, config.streams[name])
         results.append(asdict(done))
     return results
+
+
+def _dispatched(
+    name: str, config: Config, store: Store, jobs: Jobs | None, *, force: bool, reconcile: bool
+) -> tuple[Config, Dispatched]:
+    """One stream under `config`, or under what was published since. -> that one, and what was done."""
+    for _ in range(_CONFIG_TRIES):
+        try:
+            terms = _terms(config, stream_config(config, name))
+            return config, dispatch(
+                store, name, jobs, now=datetime.now(UTC), terms=terms, force=force, reconcile=reconcile
+            )
+        except OutdatedConfig:
+            config = published_configs.current(store)
+    raise TransientError("the configuration is published anew all the time: what is staged is sealed at the next tick")
 
 
 def care(

@@ -12,7 +12,7 @@ from firn.log import layout
 from firn.log.batches import FORMAT
 from firn.log.store import Store, get, put, put_if_absent
 
-CACHE_SECONDS: Final = 5.0
+CACHE_SECONDS: Final = 2.0
 
 
 class _Pointer(msgspec.Struct, frozen=True):
@@ -67,6 +67,18 @@ def current_sha(store: Store) -> str:
 def current(store: Store) -> Config:
     """The current configuration. Raises ConfigError if none was published, StorageUnavailable."""
     return load(store, current_sha(store))
+
+
+def is_current(store: Store, sha: str) -> bool:
+    """Whether no other configuration than `sha` is published. Raises StorageUnavailable."""
+    data = get(store, layout.CONFIG_POINTER)
+    return data is None or _decode(data).sha == sha
+
+
+def wait_until_taken_up(sleep: Callable[[float], None] = time.sleep) -> None:
+    """Returns when every process has looked at the pointer since it was written: from then on no event is accepted
+    under the configuration before, so that no row of a table that is new to it is left out as one of no rule."""
+    sleep(CACHE_SECONDS)
 
 
 def find(store: Store) -> Config | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from firn.errors import TerminalError
 from firn.maintenance.orphans import VERSION_HINT
+from firn.tables.locations import spelled
 from firn_lake.reading.unreadable import reading
 from firn_lake.tables import shown
 
@@ -31,7 +32,7 @@ def write_version_hint(table: "Table") -> str:
     folder = table.metadata.location.rstrip("/")
     within, _, name = table.metadata_location.rpartition("/")
     ending = next((one for one in _ENDINGS if name.endswith(one)), None)
-    if within != f"{folder}/metadata" or ending != _ENDINGS[1]:
+    if spelled(within) != spelled(f"{folder}/metadata") or ending != _ENDINGS[1]:
         raise NotInItsFolder(
             f"{shown(table)} has its metadata in {table.metadata_location}: give readers that file, since they look "
             f"for a .metadata.json in {folder}/metadata alone"
