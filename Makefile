@@ -88,9 +88,9 @@ soak: setup  ## hours of random histories, faults and real kills; prints the see
 	  tests/unit/lake/test_bounded_memory.py tests/unit/sources tests/integration/sources tests/e2e || failed=1; \
 	echo "FIRN_SEED=$$seed"; exit $$failed
 
-# Side by side, and all of them, whatever the first one says.
+# Side by side, and all of them, whatever the first one says; BESIDE=docs: and the documentation with them.
 check: setup-sam setup-checkov  ## ruff, mypy --strict, import rules, sam validate and build, rules for templates, and the functions' sizes, import times and systems
-	@$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target check-code templates check-functions
+	@$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target check-code templates check-functions $(BESIDE)
 
 check-code:
 	@$(BIN)/ruff check .

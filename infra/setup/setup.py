@@ -298,7 +298,8 @@ def main() -> None:
         steps.append(lambda: environment(BENCH_VENV, ROOT / "infra/setup/bench.lock"))
     if "--kafka" in wanted:
         steps.append(lambda: environment(KAFKA_VENV, ROOT / "examples/kafka/requirements.lock"))
-    with ThreadPoolExecutor(os.cpu_count()) as pool:  # each environment is one process's work
+    # Each environment is one process's work, which waits for the network and the disk half of its time.
+    with ThreadPoolExecutor(2 * (os.cpu_count() or 1)) as pool:
         did = any(list(pool.map(lambda step: step(), steps)))
     if did:
         print("setup: done. `make help` lists what there is.")

@@ -18,6 +18,7 @@ import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
@@ -158,6 +159,31 @@ def stack(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     )
     yield running
     stop_stack(running)
+
+
+def _modules(request: pytest.FixtureRequest) -> list[ModuleType]:
+    """Those whose tests are here to share a stack."""
+    modules = {item.module for item in request.session.items if "shared" in item.fixturenames}  # type: ignore[attr-defined]
+    return sorted(modules, key=lambda module: module.__name__)
+
+
+@pytest.fixture(scope="package")
+def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """One stack for the modules that only send and read: it has the STREAMS of each. Its storage is S3, the other
+    modules' is files."""
+    config = "streams:\n" + "".join(module.STREAMS for module in _modules(request))
+    running = start_stack(tmp_path_factory.mktemp("shared"), config, "--s3")
+    yield running
+    stop_stack(running)
+
+
+@pytest.fixture(scope="package")
+def committed(request: pytest.FixtureRequest, shared: Stack) -> Stack:
+    """The shared stack, once each module's `send` has sent what its tests look for, and one job has committed all."""
+    for module in _modules(request):
+        module.send(shared)
+    shared.flush()
+    return shared
 
 
 def lines_of(file: Path) -> bytes:

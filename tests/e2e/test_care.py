@@ -11,6 +11,7 @@ import pytest
 
 from tests.e2e.conftest import Stack
 from tests.e2e.killing import audited, until
+from tests.soak import LONG, times
 
 pytestmark = pytest.mark.spark
 
@@ -22,7 +23,7 @@ streams:
     tables:
       app.t: {to: shop.t, key: [id]}
 """
-COMMITS = 5
+COMMITS = times(3, 5)
 
 
 def post(stack: Stack, op: str, *ids: int) -> None:
@@ -65,13 +66,8 @@ def test_a_table_is_compacted_and_tidied_by_hand_and_says_how_it_is(stack: Stack
     assert stack.request("GET", "/v1/tables/shop.t/health")[0] == 404
     assert stack.request("POST", "/_firn/invoke/compact", b"{}")[1]["run"] is None
 
-    left = Path(unquote(urlsplit(stack.catalog().load_table(("shop", "t")).location()).path)) / "data" / "left.parquet"
-    left.write_bytes(b"of a job that died")
-    os.utime(left, (time.time() - 10 * 86_400,) * 2)
-    young = left.with_name("young.parquet")
-    young.write_bytes(b"of a job at work")
-    said(stack, "remove-orphans", "shop.t")
-    assert (left.exists(), young.exists()) == (False, True)
+    if LONG:
+        tidied(stack)
 
     done = said(stack, "compact", "shop.t")
     assert {line["status"] for line in done["lines"]} == {"done"}, done
@@ -80,12 +76,23 @@ def test_a_table_is_compacted_and_tidied_by_hand_and_says_how_it_is(stack: Stack
     status, health = stack.request("GET", "/v1/tables/shop.t/health")
     assert (status, health["files"], health["deleted"], health["due"]) == (200, 1, 0, {})
     [stream] = said(stack, "status")
-    assert [(one["table"], one["orphans"]) for one in stream["tables"]] == [("shop.t", 0)]
+    assert [(one["table"], one["orphans"]) for one in stream["tables"]] == [("shop.t", 0 if LONG else None)]
 
     post(stack, "c", 0)
     stack.flush("shop")
     assert rows(stack) == [0, *kept]
     audited(stack, "shop")
+
+
+def tidied(stack: Stack) -> None:
+    """A job removes what a dead one left, and no more. In CI tests/integration/spark/test_orphans.py shows it."""
+    left = Path(unquote(urlsplit(stack.catalog().load_table(("shop", "t")).location()).path)) / "data" / "left.parquet"
+    left.write_bytes(b"of a job that died")
+    os.utime(left, (time.time() - 10 * 86_400,) * 2)
+    young = left.with_name("young.parquet")
+    young.write_bytes(b"of a job at work")
+    said(stack, "remove-orphans", "shop.t")
+    assert (left.exists(), young.exists()) == (False, True)
 
 
 def running(stack: Stack) -> bool:

@@ -1,6 +1,6 @@
 """The examples with real sources, as a user runs them. Skipped, with what is missing, where the machine lacks it.
 
-The gate runs the first; the SQS sink, Kafka and the long runs are `make soak`'s.
+The gate runs the first; kills, the SQS sink, Kafka and the long runs are `make soak`'s.
 """
 
 import json
@@ -40,6 +40,16 @@ def all_equal(tables: list[dict[str, Any]]) -> None:
         assert (one["equal"], one["extra"]) == (one["expected"], 0), one
 
 
+def test_postgres_signed_with_schema_changes_ends_with_every_row_equal() -> None:
+    said = run("postgres_to_firn", "--signed", "--transactions", "500", "--rate", "100", "--accounts", "200")
+    all_equal(said["tables"])
+    assert said["audit"]
+    assert said["changes"] > 2_500
+    assert said["debezium_starts"] == 1 + len(said["debezium_ended_by_itself"])
+    assert sum("schema:" in line for line in said["events"]) == 4
+
+
+@long_only  # tests/e2e/test_real_kills.py kills the function, tests/integration/stack/test_stack.py the stack
 def test_postgres_signed_with_schema_changes_and_kills_ends_with_every_row_equal() -> None:
     said = run(
         "postgres_to_firn", "--signed", "--chaos", "--transactions", "1200", "--rate", "100", "--accounts", "1000"

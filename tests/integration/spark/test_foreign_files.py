@@ -15,6 +15,7 @@ from firn_spark.tables.evolve import Tables
 from tests.integration.spark.homes import HOMES, commit_in, row
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event
+from tests.soak import long_only
 
 pytestmark = pytest.mark.spark
 RULE = "key: [id], columns: {id: long, v: string, w: string}"
@@ -106,7 +107,7 @@ KINDS: dict[str, Callable[[Lake], None]] = {
 
 
 @HOMES
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [pytest.param(one, marks=long_only) if one == "avro" else one for one in KINDS])
 def test_they_are_rewritten_once_and_no_row_is_other_than_it_was(
     lake: Callable[[str], Lake], home: str, kind: str
 ) -> None:

@@ -11,6 +11,7 @@ from firn_spark import ranges
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event
 from tests.integration.spark.test_rebuild import rebuilt
+from tests.soak import LONG
 
 pytestmark = pytest.mark.spark
 
@@ -50,7 +51,7 @@ def test_what_comes_again_after_the_generation_was_raised_changes_nothing_in_any
     lake.post(NEW)
     assert told(lake, fresh=True) == [(1, "snapshot"), (3, "moved"), (4, "snapshot")]
     assert lake.commit(first, lake.seal()) == 0
-    for some in ([*LATER, *OLD], OLD[:3], [*NEW, *LATER]):
+    for some in ([*LATER, *OLD], *([OLD[:3]] if LONG else []), [*NEW, *LATER]):
         lake.post(some)
         assert told(lake, fresh=True) == ROWS
         assert lake.commit(lake.seal()) == 0

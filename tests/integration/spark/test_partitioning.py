@@ -18,7 +18,7 @@ from tests.integration.snapshots import epochs_of
 from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event
-from tests.soak import LONG
+from tests.soak import LONG, times
 
 pytestmark = pytest.mark.spark
 
@@ -220,6 +220,7 @@ BY = [
     "'bucket(5, u)', 'bucket(3, y)', 'bucket(7, m)'", "U, Y, F", "'truncate(10, m)', hour(z), 'truncate(1, y)'",
     "'bucket(5, c)', 'bucket(4, z)', 'bucket(2, i)'", "C, Z, M", "G, T, day(z)", "Z, B, F",
 ]  # fmt: skip
+MANY = times(30, 60)  # rows; most are alone in their partition, with a file each
 
 
 @HOMES
@@ -228,7 +229,7 @@ def test_every_transform_of_every_type_sorts_rows_as_iceberg_partitions_them(
     lake: Make, monkeypatch: pytest.MonkeyPatch, place: int, home: str
 ) -> None:
     by = BY[place]
-    commit_in(home, monkeypatch, events=25)
+    commit_in(home, monkeypatch, events=MANY * 5 // 12)
     monkeypatch.setattr(by_partition, "WORTH", 8)
     columns = ", ".join(f"{name}: {kind}" for name, kind in KINDS.items())
     one = lake(config(f"key: [id], columns: {{id: long, {columns}}}, partition_by: [{by.lower()}]"))
@@ -242,18 +243,18 @@ def test_every_transform_of_every_type_sorts_rows_as_iceberg_partitions_them(
             # Moments near 1970 are small numbers, that Java would hold otherwise.
             "g": [0.1, "Infinity", -0.0, "NaN", None][n % 5], "t": (n % 5 - 2) * 7, "b": [True, False, None][n % 3],
         }
-        for n in range(60)
+        for n in range(MANY)
     ]  # fmt: skip
     one.land([event("c", 10 + n, row) for n, row in enumerate(rows)])
     said = one.line("lake.t")
-    assert (said["merged"], said["way"]["lookup"]) == (60, home)
+    assert (said["merged"], said["way"]["lookup"]) == (MANY, home)
     assert home == "driver" or said["way"]["slices"] == 3
-    assert sorted(found["id"] for found in one.rows("lake.t")) == list(range(60))
+    assert sorted(found["id"] for found in one.rows("lake.t")) == list(range(MANY))
     if LONG:
         _are_where_iceberg_looks(one, by)
     # Every second row goes on to another partition.
-    one.land([event("u", 500 + n, rows[(n + 1) % 60] | {"id": n}) for n in range(0, 60, 2)])
-    assert sorted(found["id"] for found in one.rows("lake.t")) == list(range(60))
+    one.land([event("u", 500 + n, rows[(n + 1) % MANY] | {"id": n}) for n in range(0, MANY, 2)])
+    assert sorted(found["id"] for found in one.rows("lake.t")) == list(range(MANY))
     _are_where_iceberg_looks(one, by)
 
 
@@ -261,7 +262,7 @@ def _are_where_iceberg_looks(one: Lake, by: str) -> None:
     """Iceberg reads rows of each partition, and a filter by a partition's value finds its rows."""
     one.spark.catalog.refreshTable("firn.lake.t")
     every = one.spark.table("firn.lake.t").collect()
-    assert len(every) == 60
+    assert len(every) == MANY
     for name in (column.strip().lower() for column in by.split(", ") if column.isupper()):
         wrong = one.spark.sql(f"SELECT id FROM firn.lake.t WHERE NOT (_partition.{name} <=> {name})").collect()
         assert not wrong, (name, wrong[:3])

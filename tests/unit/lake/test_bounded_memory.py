@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from firn_lake.catalogs.catalog import open_catalog
-from tests.soak import LONG
+from tests.soak import LONG, long_only
 
 _MB = 1024 * 1024
 # A row is 256 bytes that do not compress: 100 MB in one file, 1 GB in `make soak`.
@@ -30,7 +30,13 @@ print(json.dumps([found, pyarrow.default_memory_pool().max_memory(), after - bef
 """
 
 
-@pytest.fixture(scope="module", params=[32_768, 400_000], ids=["row groups of 8 MB", "row groups of 100 MB"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(32_768, marks=long_only, id="row groups of 8 MB"),
+        pytest.param(400_000, id="row groups of 100 MB"),
+    ],
+)
 def big(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Path]:
     """The folder of a lake with one table of one file."""
     folder = tmp_path_factory.mktemp("big")
