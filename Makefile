@@ -113,7 +113,7 @@ checkov: sam setup-checkov
 
 sam: setup-sam  ## sam validate --lint and sam build
 	@PATH="$(CURDIR)/.venv-runtime/bin:$$PATH" .venv-sam/bin/sam validate --lint
-	@PATH="$(CURDIR)/.venv-runtime/bin:$$PATH" .venv-sam/bin/sam build
+	@PATH="$(CURDIR)/.venv-runtime/bin:$$PATH" .venv-sam/bin/sam build --cached
 
 package: sam  ## sizes, import times and what layers, functions and the job need of Python and glibc; the job, and a list of what others made, into build/package
 	@$(BIN)/python -m infra.package

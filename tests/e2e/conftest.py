@@ -8,6 +8,7 @@ import functools
 import gzip
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -102,9 +103,14 @@ def packaged_job() -> Path:
 
 @functools.cache
 def built() -> Path:
-    """The folder in which `sam build` has built the functions, once a session; its cache beside it."""
-    (_SCRATCH / "sam").mkdir()
-    return sam.build(_SCRATCH / "sam", TEMPLATE).parent
+    """The folder in which `sam build` has built the functions, once a session; its cache beside it. What `make check`
+    has built of the same sources is taken from its cache."""
+    folder, made = _SCRATCH / "sam", ROOT / ".aws-sam"
+    folder.mkdir()
+    if (made / "build.toml").exists() and (made / "cache").exists():
+        shutil.copy(made / "build.toml", folder)
+        (folder / "cache").symlink_to(made / "cache")
+    return sam.build(folder, TEMPLATE).parent
 
 
 def as_deployed() -> list[str]:

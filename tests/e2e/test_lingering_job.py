@@ -38,7 +38,7 @@ def keys(stack: Stack, stream: str) -> list[int]:
     return sorted(stack.read(stream, "t")["id"].to_pylist())
 
 
-@long_only  # tests/e2e/test_pause.py has a job that lingers
+@long_only  # tests/e2e/test_care.py has a job that lingers
 def test_what_comes_while_a_job_is_up_needs_no_other_one(stack: Stack) -> None:
     insert(stack, "shop", 1)
     stack.flush("shop")

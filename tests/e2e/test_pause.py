@@ -13,6 +13,7 @@ from firn.log.store import open_store
 from tests.e2e.conftest import Stack
 from tests.e2e.killing import audited, until
 from tests.e2e.test_lingering_job import insert, keys, runs_of
+from tests.soak import long_only
 
 pytestmark = pytest.mark.spark
 
@@ -42,6 +43,7 @@ def paused(stack: Stack, *arguments: str) -> dict[str, Any]:
     return said
 
 
+@long_only  # tests/unit/dispatch, tests/model/test_lingering.py and tests/faults show it without Spark
 def test_a_pause_ends_the_job_that_lingers_and_starts_none_until_it_is_resumed(stack: Stack) -> None:
     insert(stack, "shop", 1)
     until("the first row", 120, lambda: stack.catalog().table_exists("shop.t") and keys(stack, "shop") == [1])

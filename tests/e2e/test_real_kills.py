@@ -106,7 +106,7 @@ def logged_row(n: int) -> dict[str, Any]:
 
 def test_jobs_killed_at_seeded_moments_leave_each_epoch_in_one_snapshot(running: Running) -> None:
     stack = running.stack
-    kills = times(2, 30)
+    kills = times(1, 30)
     dice = random.Random(SEED)
     print(f"FIRN_SEED={SEED}: {kills} kills")
     told = {table: history(SEED + place, 40 * kills, 60) for place, table in enumerate(("t", "u"))}
