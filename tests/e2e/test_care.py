@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.conftest import Stack
 from tests.e2e.killing import audited, until
-from tests.soak import LONG, times
+from tests.soak import LONG
 
 pytestmark = pytest.mark.spark
 
@@ -23,7 +23,7 @@ streams:
     tables:
       app.t: {to: shop.t, key: [id]}
 """
-COMMITS = times(3, 5)
+COMMITS = 5
 
 
 def post(stack: Stack, op: str, *ids: int) -> None:
@@ -74,7 +74,8 @@ def test_a_table_is_compacted_and_tidied_by_hand_and_says_how_it_is(stack: Stack
     assert (rows(stack), files(stack)) == (kept, 1)
 
     status, health = stack.request("GET", "/v1/tables/shop.t/health")
-    assert (status, health["files"], health["deleted"], health["due"]) == (200, 1, 0, {})
+    due = {} if LONG else {"orphans": "never looked for"}
+    assert (status, health["files"], health["deleted"], health["due"]) == (200, 1, 0, due)
     [stream] = said(stack, "status")
     assert [(one["table"], one["orphans"]) for one in stream["tables"]] == [("shop.t", 0 if LONG else None)]
 

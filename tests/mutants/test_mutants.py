@@ -65,9 +65,11 @@ def passing(request: pytest.FixtureRequest, copy: Copy) -> Baseline:
     @cache
     def run(kind: tuple[Mutant, ...]) -> Ran:
         names = sorted({test for mutant in kind if mutant in chosen for test in mutant.tests}, reverse=True)
+        told = SETTINGS.get(kind, NO_SETTINGS)
         if not EVERY:
             names = list({name.partition("::")[0]: name for name in names}.values())
-        return copy.run(names, A_WHILE, SETTINGS.get(kind, NO_SETTINGS))
+            told = {**told, "HYPOTHESIS_PROFILE": "copy"}
+        return copy.run(names, A_WHILE, told)
 
     return run
 

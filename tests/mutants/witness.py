@@ -16,6 +16,8 @@ TOLD: Final = "FIRN_WITNESS"  # names the file to tell it in
 settings.register_profile(
     "mutant", deadline=None, derandomize=True, database=None, phases=(Phase.explicit, Phase.generate)
 )
+# That a test can be run in the copy shows by its first examples.
+settings.register_profile("copy", settings.get_profile("mutant"), max_examples=5)
 _ran: dict[str, str] = {}
 _files: set[str] = set()
 _here: Final = os.getcwd() + os.sep

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from firn_local.spark_submit import jars_and_drivers
+from firn_local.spark_submit import jars
 from firn_spark import session
 from tests.integration.spark.spark_lake import ROOT, Lake, jvm_settings
 from tests.soak import LONG
@@ -21,7 +21,7 @@ def spark() -> Iterator[SparkSession]:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     code = [ROOT / "layers" / "core" / "python", ROOT / "spark_emr"]
     os.environ["PYTHONPATH"] = os.pathsep.join([*map(str, code), os.environ.get("PYTHONPATH", "")])
-    if not jars_and_drivers()[0]:
+    if not jars():
         pytest.fail("no jars in .cache/jars: run `make setup`")
     conf = {"spark.master": "local[2]", "spark.driver.memory": "2g"} | jvm_settings("driver")
     if not LONG:

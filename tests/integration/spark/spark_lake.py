@@ -16,7 +16,7 @@ from firn.ingest import accept
 from firn.log import cuts, epochs, published_configs
 from firn.log.store import open_store
 from firn_lake.catalogs.catalog import open_catalog
-from firn_local.spark_submit import jars_and_drivers, java_options
+from firn_local.spark_submit import jars, java_options
 from firn_spark import commit, session
 from firn_spark.catalog_failover import answering
 
@@ -27,10 +27,8 @@ START = datetime(2026, 11, 21, tzinfo=UTC)
 
 def jvm_settings(of: str) -> dict[str, str]:
     """Spark's settings of jars and options for the JVM `of` a driver or an executor: it starts as jobs do."""
-    jars, drivers = jars_and_drivers()
     return {
-        "spark.jars": ",".join(jars),
-        f"spark.{of}.extraClassPath": os.pathsep.join(drivers),
+        f"spark.{of}.extraClassPath": os.pathsep.join(jars()),
         f"spark.{of}.extraJavaOptions": java_options(),
     }
 
