@@ -1,5 +1,8 @@
 """Each page: what it shows, that axe-core finds nothing serious in both themes, that it fits a phone and 200 %."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from firn_console.contract.stream_pages import Overview, Totals
@@ -49,9 +52,28 @@ PAGES = {
 }
 
 
+@pytest.fixture(scope="module")
+def tab(browser: Any, server: StandIn) -> Iterator[Console]:
+    """One tab that goes from page to page, as a reader does: a new tab would cost as much as to look at the page."""
+    one = Console(browser.new_page(), server.url)
+    yield one
+    one.page.close()
+
+
+@pytest.fixture
+def walked(tab: Console, stand_in: StandIn) -> Iterator[Console]:
+    """That tab, as a new one would be."""
+    assert stand_in.url == tab.url
+    tab.page.emulate_media(color_scheme="light")
+    tab.page.set_viewport_size({"width": 1280, "height": 800})
+    tab.faults.clear()
+    yield tab
+    assert tab.faults == []
+
+
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_shows_what_it_is_for_in_both_themes_on_a_phone_and_at_200_percent(console: Console, name: str) -> None:
-    address, title, texts = PAGES[name]
+def test_a_page_shows_what_it_is_for_in_both_themes_on_a_phone_and_at_200_percent(walked: Console, name: str) -> None:
+    console, (address, title, texts) = walked, PAGES[name]
     page = console.open(address, title)
     for text in texts:
         page.get_by_text(text).first.wait_for()
