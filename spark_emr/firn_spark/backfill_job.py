@@ -98,7 +98,8 @@ class _Backfill:
         try:
             stage_all(self._spark.sparkContext, self._staging, work)
             if any(chunk.last for chunk in plan.chunks):
-                work = replace(work, floor=self._caught_up())
+                # Reads at the log's end are above what is streamed by now, whoever knows of it.
+                work = work if self._request.pulled else replace(work, floor=self._caught_up())
                 stage_all(self._spark.sparkContext, self._staging, work, last=True)
         except Cancelled:
             return requests.ended(self._store, stream, backfill) or self._end("cancelled", plan)

@@ -25,6 +25,13 @@ MUTANTS: Final = (
         (f"{_WHERE}::test_the_table_is_the_source_whatever_happens_while_a_chunk_is_read",),
     ),
     Mutant(
+        "beside a pulled stream a read stands below what was streamed before",
+        f"{_CORE}/read_position.py",
+        "    if pulled:",
+        "    if pulled and floor:",
+        ("tests/property/test_backfill_moves.py::test_a_row_that_moved_before_the_backfill_is_read_above_its_move",),
+    ),
+    Mutant(
         "the floor of another generation counts",
         f"{_CORE}/read_position.py",
         "    if position[_GENERATION] != generation.to_bytes(4) or position[_KIND] != _STREAMED:",

@@ -44,7 +44,9 @@ class PostgresReader:
         work, server = self._work, self._open()
         table = work.plan.tables[chunk.table]
         writer = self._writer(chunk.table)
-        opened = postgres_chunk.open_chunk(server, work.plan, chunk, work.floor, self._settled)
+        opened = postgres_chunk.open_chunk(
+            server, work.plan, chunk, work.floor, self._settled, pulled=work.request.pulled
+        )
         self._settled = opened.settled
         keyed = bool(table.key)
         file = StagedFile(table.name, table.schema, "postgresql", opened.order, opened.at_ms, keyed=keyed)

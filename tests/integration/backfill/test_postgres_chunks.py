@@ -357,3 +357,34 @@ def test_a_value_out_of_line_is_read_though_its_row_moves_from_a_chunk_to_anothe
     read = {row["id"]: row["v"] for row in map(msgspec.json.decode, one.images())}
     assert read == {row[0]: row[1] for row in server.rows("SELECT id, v FROM t")}
     assert len(one.images()) == 900  # and no other row is read twice
+
+
+def test_a_key_that_an_open_transaction_changes_is_read_again_above_it(
+    server: Session, address: str, tmp_path: Path
+) -> None:
+    """The chunk waits for it, and stands below its commit: so does the value that it reads."""
+    server.rows("CREATE TABLE t (id int PRIMARY KEY, v text)")
+    server.rows("ALTER TABLE t ALTER v SET STORAGE EXTERNAL")
+    server.rows("INSERT INTO t SELECT n, repeat(md5(n::text), 100) FROM generate_series(1, 3) n")
+    one = Backfill(tmp_path, address, pulled=True)
+    with connected(address, "writer") as writer:
+        writer.rows("BEGIN")
+        writer.rows("UPDATE t SET id = 5000 WHERE id = 1")
+        plan = one.planned()
+        assert [chunk.last for chunk in plan.chunks] == [False, True]
+        thread = threading.Thread(target=one.task(plan).run, args=([0],))
+        thread.start()
+        thread.join(0.5)
+        before = lsn_of(writer.value("SELECT pg_current_wal_insert_lsn()::text"))
+        writer.rows("COMMIT")
+        after = lsn_of(writer.value("SELECT pg_current_wal_insert_lsn()::text"))
+    thread.join(20)
+    one.task(plan).run([1])
+    read = [
+        (msgspec.json.decode(row["after"])["id"], *map(int, msgspec.json.decode(row["order"]))) for row in one.rows()
+    ]
+    firsts, (last,) = read[:3], read[3:]
+    assert {key for key, *_ in firsts} == {2, 3, 5000}
+    assert all(first == second <= before for _, first, second in firsts)
+    assert last[0] == 5000
+    assert last[1] == last[2] >= after

@@ -50,3 +50,11 @@ def test_places_in_the_log_are_read_and_written_as_postgresql_does() -> None:
     assert lsn_text(0x16B374D848) == "16/B374D848"
     with pytest.raises(ValueError, match="is not a place in PostgreSQL's log"):
         lsn_of("42")
+
+
+def test_beside_a_pulled_stream_a_read_wins_against_what_was_committed_below_it() -> None:
+    read = position("postgresql", "r", order_of_read(0, 500, pulled=True), 0)
+    below, above = position("postgresql", "u", "[499,300]", 0), position("postgresql", "u", "[508,505]", 0)
+    assert sorted(filter(None, (above, read, below))) == [below, read, above]
+    with pytest.raises(ForeignStream):
+        order_of_read(501, 500, pulled=True)

@@ -21,6 +21,7 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
     source    an address without its password: postgres://user@host/db, mysql://…, or of files
     password  the place of the password (firn.config.secret_addresses), "" if it needs none; `iam`: a token of AWS's
     publication  what the stream has of the source: other tables, columns and rows are left out; "" if it is not known
+    pulled    whether the source is the database whose slot Firn reads for the stream
     tables    source tables; of files the one that they fill. None: all that the stream takes
     where     a condition in the source's SQL that rows have to meet, "" for all
     position  of files: "" for below all changes of the stream, or "now"
@@ -45,6 +46,7 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
     replace: bool = False
     iam: bool = False
     publication: str = ""
+    pulled: bool = False
 
     @property
     def is_database(self) -> bool:

@@ -71,9 +71,12 @@ class Opened:
         return lsn_text(self.settled.position)
 
 
-def open_chunk(session: Session, plan: Plan, chunk: Chunk, floor: int, before: Settled | None = None) -> Opened:
+def open_chunk(
+    session: Session, plan: Plan, chunk: Chunk, floor: int, before: Settled | None = None, *, pulled: bool = False
+) -> Opened:
     """Begins the chunk's transaction, once what runs has ended. `floor`: read_position.floor_of, from before `before`:
-    an earlier wait, which holds for this chunk too where a transaction stays open for long.
+    an earlier wait, which holds for this chunk too where a transaction stays open for long. `pulled`: as in
+    read_position.order_of_read.
 
     Raises TransientError (transactions that don't end, a connection that does), Moved, ForeignServer, ForeignStream,
     ConfigError: the session is of no use then.
@@ -81,7 +84,7 @@ def open_chunk(session: Session, plan: Plan, chunk: Chunk, floor: int, before: S
     began = time.monotonic()
     settled = _settled(session, began, before)
     waited = time.monotonic() - began
-    order = order_of_read(floor, settled.position)
+    order = order_of_read(floor, settled.position, pulled=pulled)
     session.rows("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     # The lock before the snapshot: who rewrites the table (ALTER TABLE, VACUUM FULL) ends before it or begins after the
     # chunk. Rows that were rewritten after a snapshot was opened are in none of its places, or not to be seen by it.

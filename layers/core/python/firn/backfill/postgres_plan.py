@@ -95,7 +95,7 @@ def _chunks(session: Session, request: Request, table: Table, place: int, versio
         ways = chunking.Ways(key=bool(table.key), places=places, toasted=toasted)
         size = relation.pages * _BYTES_PER_PAGE + relation.outside
         count = chunking.chunk_count(relation.rows, size, request.chunk_rows, request.chunk_bytes)
-        written = _written_from_now(session) if toasted and count > 1 else ""
+        written = _written_from_now(session) if toasted and (count > 1 or request.pulled) else ""
         match chunking.way(request.by, ways):
             case "ctid":
                 for first, end in chunking.page_ranges(relation.pages, count):
@@ -111,14 +111,12 @@ def _chunks(session: Session, request: Request, table: Table, place: int, versio
 
 
 def _written_from_now(session: Session) -> str:
-    """A condition: rows whose version was written since. A row that changes its key, or its place, while chunks are
-    read may be in none of them, and the stream does not bring its values that are out of line and did not change. So
-    what was written by transactions that were open when the first chunk was read, or came later, is read again at the
-    end, by one snapshot, when the stream's tables know of it (backfill_job). Those that are older have ended before any
-    chunk's snapshot (settling.py)."""
-    session.rows("BEGIN READ WRITE")
-    xid = session.value("SELECT pg_current_xact_id()::xid::text")
-    session.rows("ROLLBACK")
+    """A condition: rows whose version was written by a transaction that has not ended. A row that changes its key, or
+    its place, while chunks are read may be in none of them, or in one that stands below its change, and the stream does
+    not bring its values that are out of line and did not change. So what was written by transactions that are open now,
+    or come later, is read again at the end, by one snapshot, above the changes of them that this shows (backfill_job).
+    Those that are older have committed below the place of any chunk."""
+    xid = session.value("SELECT pg_snapshot_xmin(pg_current_snapshot())::xid::text")
     return f"age(xmin) <= age('{xid}'::xid)"
 
 

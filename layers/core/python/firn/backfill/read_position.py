@@ -6,7 +6,9 @@ read has [floor, P]: P is the place in the log that was asked for before the chu
 snapshot does not show was made by a transaction that committed after all that the stream had told by then: the end of
 the commit before it is at the floor or above it, and of two equal ones a streamed change wins. So no stale row stands.
 
-P itself can't be the first part: in a quiet database the commit before that change may lie far below P.
+P itself can't be the first part: in a quiet database the commit before that change may lie far below P. But where Firn
+reads the slot itself, a change stands at [its own commit, its own LSN], and the read at [P, P]: below all that the
+snapshot does not show, above all that was committed before P, known to the tables or not (docs/adr/0066-moved-rows.md).
 """
 
 from typing import Final
@@ -35,8 +37,9 @@ def floor_of(high: str | None, generation: int) -> int:
     return max(commit, int.from_bytes(position[_CHANGE])) if commit else 0
 
 
-def order_of_read(floor: int, lsn: int) -> str:
-    """The order text of the reads of a chunk, as changes/positions.py reads PostgreSQL's.
+def order_of_read(floor: int, lsn: int, *, pulled: bool = False) -> str:
+    """The order text of the reads of a chunk, as changes/positions.py reads PostgreSQL's. `pulled`: whether the
+    stream's changes stand at their own commits, as those do that Firn reads from a slot.
 
     Raises ForeignStream if the stream knows of places that this server's log has not reached.
     """
@@ -46,6 +49,8 @@ def order_of_read(floor: int, lsn: int) -> str:
             "not the server that the stream comes from, or it was restored. Correct --from, or raise the stream's "
             "`generation` in firn.yaml, publish it, and run `firn backfill --replace` (docs/backfill.md)"
         )
+    if pulled:
+        return f'["{lsn}","{lsn}"]'
     return f'["{floor}","{lsn}"]'
 
 

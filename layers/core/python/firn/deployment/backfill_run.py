@@ -19,6 +19,7 @@ from firn.backfill.postgres_connection import url_of
 from firn.backfill.progress import Progress, Watch
 from firn.backfill.source_address import read_address
 from firn.config.model import Config
+from firn.config.pull_source import PostgresAddress
 from firn.config.secret_addresses import place_of
 from firn.deployment import flush_run
 from firn.deployment.stack import Stack
@@ -86,7 +87,10 @@ def prepare(stack: Stack, wanted: Request) -> Request:
     source = _files(wanted) if address is None else address.public
     now = datetime.now(UTC)
     identifier = f"{int(now.timestamp() * 1000):012x}{secrets.token_hex(4)}"
-    asked = msgspec.structs.replace(wanted, id=identifier, made_at=layout.instant(now), source=source)
+    pulled = address is not None and _is_pulled(wanted.stream, address.address, config)
+    asked = msgspec.structs.replace(
+        wanted, id=identifier, made_at=layout.instant(now), source=source, pulled=pulled and not wanted.is_mysql
+    )
     before = next((one for one in requests.open_ones(store, wanted.stream) if one.is_same(asked)), None)
     others = [one.id for one in requests.open_ones(store, wanted.stream) if before is None or one.id != before.id]
     if others:
@@ -123,6 +127,13 @@ def _as_firn_yaml_says(wanted: Request, config: Config) -> Request:
         wanted, source=url_of(one.address), password=wanted.password or one.secret, iam=one.iam,
         publication=one.publication,
     )  # fmt: skip
+
+
+def _is_pulled(stream: str, address: PostgresAddress, config: Config) -> bool:
+    """Whether Firn reads the slot of that very database for the stream."""
+    found = [one.address for one in config.sources.values() if one.stream == stream]
+    place = (address.host, address.port, address.database)
+    return [(one.host, one.port, one.database) for one in found] == [place]
 
 
 def _files(wanted: Request) -> str:
