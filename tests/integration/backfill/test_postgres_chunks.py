@@ -388,3 +388,34 @@ def test_a_key_that_an_open_transaction_changes_is_read_again_above_it(
     assert all(first == second <= before for _, first, second in firsts)
     assert last[0] == 5000
     assert last[1] == last[2] >= after
+
+
+# Keys that are compared otherwise than their texts are: 60 of each, as an expression of n.
+KEYS = {
+    "numeric": "CASE n WHEN 1 THEN 'NaN' WHEN 2 THEN 'Infinity' WHEN 3 THEN '-Infinity' ELSE n - 30.50 END",
+    "double precision": "CASE n WHEN 1 THEN 'NaN' WHEN 2 THEN '-Infinity' ELSE -0.1 * n END",
+    "text COLLATE \"C\"": "chr(32 + n) || E'\\\\'':1 $1'", "text COLLATE loose": "chr(192 + n % 30) || n",
+    "char(4)": "chr(40 + n)", '"char"': "chr(32 + n)", "bytea": "decode(md5(n::text), 'hex')",
+    "uuid": "md5(n::text)::uuid", "mood": "(ARRAY['z', 'B', E'a\\\\'])[1 + n % 3]", "interval": "n || ' hours'",
+    "timestamptz": "CASE n WHEN 1 THEN 'infinity' WHEN 2 THEN '0044-03-15 BC' ELSE to_timestamp(n * 1e5) END",
+    "pair": "(n % 7, 'a')::pair", "regclass": "(ARRAY['pg_class', 'pg_type', 'pg_proc'])[1 + n % 3]",
+    "oidvector": "n || ' 1'", "tsvector": "'a' || n || ':1'", "int[]": "ARRAY[n % 5, NULL, n]", "jsonb": "to_jsonb(-n)",
+}  # fmt: skip
+
+
+def test_every_row_is_in_one_chunk_whatever_the_type_of_its_key(server: Session, address: str, tmp_path: Path) -> None:
+    server.rows("CREATE TYPE mood AS ENUM ('z', 'B', E'a\\\\')")
+    server.rows("CREATE TYPE pair AS (a int, b text)")
+    server.rows("CREATE COLLATION loose (provider = icu, locale = 'und-u-ks-level1', deterministic = false)")
+    for number, (kind, value) in enumerate(KEYS.items()):
+        server.rows(f'CREATE TABLE t ("K" {kind}, n int, v text, PRIMARY KEY ("K", n))')
+        plain = kind.partition(" COLLATE")[0]
+        rows = f"SELECT (({value})::text)::{plain}, n % 20, repeat('x', 200) FROM generate_series(1, 60) n"
+        server.rows(f"INSERT INTO t {rows} ON CONFLICT DO NOTHING")
+        count = server.value("SELECT count(*) FROM t")
+        one = Backfill(tmp_path / str(number), address, by="key", chunk_rows=4)
+        plan = one.run()
+        images = one.images()
+        assert (len(images), len(set(images))) == (count, count), kind
+        assert len(plan.chunks) > 5, kind
+        server.rows("DROP TABLE t")

@@ -2,7 +2,7 @@
 
 import functools
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -140,12 +140,27 @@ def _key_ranges(session: Session, relation: Relation, table: Table, count: int) 
     )
     edges = chunking.edges_of([tuple(row) for row in sample], count)
     row = row_of(columns)
-    bounds = [row_of([literal(text) for text in edge]) for edge in edges]
+    types = _types_of_constants(session, relation, table.key)
+    bounds = [row_of([literal(text) + kind for text, kind in zip(edge, types, strict=True)]) for edge in edges]
     lows = [None, *bounds]
     for low, high in zip(lows, [*bounds, None], strict=True):
         parts = [f"{row} >= {low}"] if low else []
         parts += [f"{row} < {high}"] if high else []
         yield " AND ".join(parts)
+
+
+def _types_of_constants(session: Session, relation: Relation, names: Sequence[str]) -> list[str]:
+    """What stands behind a constant that is compared with each column. Without it one of a composite type would be any
+    record, and the name of a table a number. But texts are compared by their column's collation, which a type has too.
+    """
+    rows = session.rows(
+        "SELECT a.attname::text, CASE WHEN t.typcollation = 0 THEN '::' || format_type(t.oid, -1) ELSE '' END "
+        "FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid "
+        "WHERE a.attrelid = CAST(:relation AS regclass) AND a.attname = ANY(CAST(:names AS text[]))",
+        relation=relation.name, names=list(names),
+    )  # fmt: skip
+    found = {str(name): str(kind) for name, kind in rows}
+    return [found[name] for name in names]
 
 
 def read_sql(table: PlannedTable, chunk: Chunk) -> str:

@@ -70,7 +70,8 @@ class Connection:
 
     def copy(self, sql: str, take: Callable[[bytes], None]) -> None:
         """A COPY … TO STDOUT: `take` is called with each row as it comes."""
-        self._guarded(lambda: self._raw.run(sql, stream=_Taking(take)))
+        # As it is: `run` would look for placeholders in it, and find some in constants with backslashes, and in slices.
+        self._guarded(lambda: self._raw.execute_unnamed(sql, stream=_Taking(take)))
 
     def close(self) -> None:
         """Close it; one that is broken is closed already."""

@@ -24,10 +24,12 @@ class PgType:
     delimiter: str = ","
 
 
-# The columns of PgType behind the OID. An array has typlen -1 and is of category A; others have a typelem too (point).
+# The columns of PgType behind the OID. An array has typlen -1 and is of category A; others have a typelem too (point), and
+# two of that category are written without braces.
 LOOK_UP: Final = """
 SELECT oid::bigint, typname::text, typtype::text, typbasetype::bigint, typtypmod,
-       CASE WHEN typcategory = 'A' AND typlen = -1 THEN typelem::bigint ELSE 0 END, typdelim::text
+       CASE WHEN typcategory = 'A' AND typlen = -1 AND typname NOT IN ('int2vector', 'oidvector')
+            THEN typelem::bigint ELSE 0 END, typdelim::text
 FROM pg_catalog.pg_type WHERE oid = ANY(CAST(:oids AS oid[]))
 """
 
