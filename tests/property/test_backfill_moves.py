@@ -15,7 +15,7 @@ from tests.soak import times
 
 KEYS = range(6)
 CHUNKS = (range(3), range(3, 6))
-Row = tuple[int, int, int]  # its small value, its large one, and what no change touches
+Row = tuple[int, int | None, int]  # its small value, its large one, and what no change touches
 Step = tuple[str, int, int]
 STEPS = ("small", "large", "move", "move", "delete", "insert", "begin", "log", "show")
 steps = st.lists(st.tuples(st.sampled_from(STEPS), st.sampled_from(KEYS), st.sampled_from(KEYS)), max_size=8)

@@ -24,8 +24,8 @@ class PgType:
     delimiter: str = ","
 
 
-# The columns of PgType behind the OID. An array has typlen -1 and is of category A; others have a typelem too (point), and
-# two of that category are written without braces.
+# The columns of PgType behind the OID. An array has typlen -1 and is of category A; others have a typelem too (point),
+# and two of that category are written without braces.
 LOOK_UP: Final = """
 SELECT oid::bigint, typname::text, typtype::text, typbasetype::bigint, typtypmod,
        CASE WHEN typcategory = 'A' AND typlen = -1 AND typname NOT IN ('int2vector', 'oidvector')
