@@ -5,6 +5,7 @@ import secrets
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -67,9 +68,19 @@ class Postgres:
 
     def again(self) -> None:
         """Start the server again on the same cluster. Raises ServerFailed."""
-        if self._server is not None:
+        if self._server is None:
+            return
+        deadline = time.monotonic() + 30
+        while True:
             self._server.start()
-            self._server.wait(self._answers, 60)
+            try:
+                self._server.wait(self._answers, 60)
+                return
+            except ServerFailed as error:
+                # Of one that was killed a process may live on for a moment, in the middle of its work.
+                if "is still in use" not in str(error) or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.5)
 
     def run(self, sql: str) -> None:
         """Run statements, each by itself. Raises ServerFailed with what PostgreSQL says."""
