@@ -19,7 +19,6 @@ import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
@@ -167,28 +166,55 @@ def stack(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     stop_stack(running)
 
 
-def _modules(request: pytest.FixtureRequest) -> list[ModuleType]:
-    """Those whose tests are here to share a stack."""
-    modules = {item.module for item in request.session.items if "shared" in item.fixturenames}  # type: ignore[attr-defined]
-    return sorted(modules, key=lambda module: module.__name__)
+@dataclass
+class Sharing:
+    """The stack of the modules that only send and read, while it runs; whether all that they send is committed."""
+
+    stack: Stack | None = None
+    committed: bool = False
 
 
-@pytest.fixture(scope="package")
-def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """One stack for the modules that only send and read: it has the STREAMS of each. Its storage is S3, the other
-    modules' is files."""
-    config = "streams:\n" + "".join(module.STREAMS for module in _modules(request))
-    running = start_stack(tmp_path_factory.mktemp("shared"), config, "--s3")
-    yield running
-    stop_stack(running)
+def _users(request: pytest.FixtureRequest) -> list[pytest.Function]:
+    return [
+        item for item in request.session.items if isinstance(item, pytest.Function) and "shared" in item.fixturenames
+    ]
 
 
-@pytest.fixture(scope="package")
-def committed(request: pytest.FixtureRequest, shared: Stack) -> Stack:
+def _modules(request: pytest.FixtureRequest) -> list[Any]:
+    return sorted({item.module for item in _users(request)}, key=lambda module: str(module.__name__))
+
+
+@pytest.fixture(scope="session")
+def sharing() -> Iterator[Sharing]:
+    one = Sharing()
+    yield one
+    if one.stack is not None:
+        stop_stack(one.stack)
+
+
+@pytest.fixture
+def shared(
+    request: pytest.FixtureRequest, sharing: Sharing, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Stack]:
+    """One stack for the modules that only send and read, with the STREAMS of each, until the last test of theirs. Its
+    storage is S3, the other modules' is files."""
+    if sharing.stack is None:
+        config = "streams:\n" + "".join(module.STREAMS for module in _modules(request))
+        sharing.stack = start_stack(tmp_path_factory.mktemp("shared"), config, "--s3")
+    yield sharing.stack
+    if request.node is _users(request)[-1]:
+        stopped, sharing.stack = sharing.stack, None
+        stop_stack(stopped)
+
+
+@pytest.fixture
+def committed(request: pytest.FixtureRequest, sharing: Sharing, shared: Stack) -> Stack:
     """The shared stack, once each module's `send` has sent what its tests look for, and one job has committed all."""
-    for module in _modules(request):
-        module.send(shared)
-    shared.flush()
+    if not sharing.committed:
+        for module in _modules(request):
+            module.send(shared)
+        shared.flush()
+        sharing.committed = True
     return shared
 
 
