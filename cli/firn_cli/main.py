@@ -15,6 +15,7 @@ from firn_cli.commands import (
     batch,
     care,
     config,
+    console,
     cut,
     dead,
     deploy,
@@ -54,6 +55,7 @@ app = typer.Typer(
 _COMMANDS: dict[str, Callable[..., None]] = {
     "init": init.command,
     "up": up.command,
+    "console": console.command,
     "publish": publish.command,
     "send": send.command,
     "flush": flush.command,

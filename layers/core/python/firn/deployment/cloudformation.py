@@ -15,6 +15,7 @@ from firn.errors import TransientError
 FILE: Final = Path("firn.yaml")
 # A deletion that failed is the one that `firn pause --stop` was forgotten before.
 _READY: Final = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "IMPORT_COMPLETE", "DELETE_FAILED")
+_SIGNED: Final = {"console": "SignedConsoleUrl", "query": "QueryUrl"}  # outputs: function URLs with AWS_IAM
 _UPDATING: Final = "UPDATE_"
 _TOLD: Final = {  # outputs and parameters
     "Staging": "FIRN_STAGING",
@@ -51,6 +52,8 @@ def find_deployed(name: str, folder: Path, url: str | None = None, file: Path = 
         queues=queues,
         env=environment | {name: value for name, value in told.items() if value},
         dispatch=outputs["DispatchFunction"],
+        has_console="ConsoleUrl" in outputs,
+        signed_urls={of: outputs[key].rstrip("/") for of, key in _SIGNED.items() if key in outputs},
         reach=Reach(
             outputs.get("CatalogUri", ""),
             environment["AWS_REGION"] if outputs.get("Network") == NO_NETWORK else "",

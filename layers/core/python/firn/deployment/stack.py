@@ -40,6 +40,8 @@ class Stack:
     dispatch: str | None = None  # the deployed function's name; None: the embedded stack's
     scheduled: bool = True  # False: deployed with Paused=true
     token: str = ""  # by which the embedded stack knows its owner
+    has_console: bool = True
+    signed_urls: Mapping[str, str] = field(default_factory=dict)  # of a deployment: "console", "query"
     reach: "Reach | None" = None  # what its jobs can reach; None: whatever this machine does
 
     def store(self) -> "Store":

@@ -20,7 +20,7 @@ export function Loading({ what = "Loading" }) {
 
 /** What went wrong and what to do: the API's own words. */
 export function Failure({ error, again }) {
-  if (error.status === 401) return html`<${KeyForm} error=${error} />`;
+  if (error.status === 401 && error.code !== "no_session") return html`<${KeyForm} error=${error} />`;
   return html`<div class="notice bad" role="alert">
     <strong>${error.code && error.code !== "error" ? error.code.replaceAll("_", " ") : "This did not work"}</strong>
     <p>${error.message}</p>

@@ -1,7 +1,17 @@
 // The stack's API: JSON over fetch. Numbers beyond 2^53 (ids of snapshots, int64 columns) arrive as text.
 
+import { remember, remembered } from "./theme.js";
+
 const ROOT = new URL("../v1/", document.baseURI);
 const KEY = "firn.key"; // of sessionStorage: a key lives as long as its tab
+const SESSION = "firn.session"; // of localStorage: `firn console` lets those in who know its address, in any tab
+
+// Behind the #, so that it reaches no log; and out of the address before anybody sees or copies that.
+const told = /^#session=([\w-]{20,200})$/.exec(location.hash);
+if (told) {
+  remember(SESSION, told[1]);
+  history.replaceState(null, "", "#/");
+}
 
 /** Keep the key that the stack asked for (401), for this tab. */
 export function keepKey(key) {
@@ -66,6 +76,8 @@ function send(where, body, signal) {
 async function ask(where, options) {
   const key = sessionStorage.getItem(KEY);
   if (key) options.headers["x-api-key"] = key;
+  const session = remembered(SESSION);
+  if (session) options.headers["X-Firn-Session"] = session;
   let answer;
   try {
     // The conditional requests are ours: the browser's own cache must not answer them.
