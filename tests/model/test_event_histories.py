@@ -1,5 +1,5 @@
-"""Histories of tests/property/test_event_histories.py through ingest and the commit job, with tables in memory: what is
-planned of columns and types, remembered and held between commits gives the source's table."""
+"""Histories of tests/property/test_event_histories.py and test_large_values.py through ingest and the commit job, with
+tables in memory: what is planned of columns and types, remembered and held between commits gives the source's table."""
 
 import random
 from datetime import UTC, datetime, timedelta
@@ -13,10 +13,13 @@ from firn.config.names import TableName
 from firn.ingest.accept import accept
 from firn.log import cuts, epochs, published_configs
 from tests.model.memory_ground import MemoryGround
-from tests.property.test_event_histories import EMITTERS, Table, requests_of, shown
+from tests.property import test_event_histories, test_large_values
+from tests.property.test_event_histories import Table, requests_of, shown
 from tests.soak import seeds
 
 STREAM = "emitted"
+LARGE = {f"{name}, large values": one for name, one in test_large_values.EMITTERS.items()}
+EMITTERS = {**test_event_histories.EMITTERS, **LARGE}
 
 
 def taken(envelope: str, key: str, bodies: list[bytes], dice: random.Random) -> Table:

@@ -16,6 +16,7 @@ from tests.soak import seeds, times
 
 Row = dict[str, Any]
 LARGE = "x" * 40
+LARGE_COLUMNS = ("big", "wide")
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def history(dice: random.Random, *, moves: bool, truncates: bool, nested: bool) 
         else:
             new = _changed(dice, old, nested)
             free = [k for k in range(1, 9) if k not in rows]
-            if moves and drawn < 0.4:
+            if moves and free and drawn < 0.4:
                 new["id"] = dice.choice(free)
             rows = {k: row for k, row in rows.items() if k != key} | {new["id"]: new}
             step = Step(number, "u", old, new)
@@ -68,7 +69,7 @@ def _values(dice: random.Random, nested: bool) -> Row:
     row: Row = {
         "n": dice.choice((None, dice.randint(-5, 5), 2**53 + dice.randint(0, 9))),
         "v": dice.choice((None, "", "a", "é\"'")),
-        "big": LARGE + str(dice.randint(0, 9)),
+        **{name: LARGE + str(dice.randint(0, 9)) for name in LARGE_COLUMNS},
     }
     if nested:
         row["addr"] = dice.choice((None, {"zip": str(dice.randint(0, 99)), "deep": {"a": 1}}))
@@ -136,7 +137,7 @@ class Emitter:
 
     @property
     def columns(self) -> frozenset[str]:
-        return frozenset({self.key, "n", "v", "big", "addr", "tags"})
+        return frozenset({self.key, "n", "v", *LARGE_COLUMNS, "addr", "tags"})
 
 
 def at(number: int) -> datetime:
@@ -188,8 +189,7 @@ def sequin(step: Step, dice: random.Random) -> list[Any]:
     changes = None
     if step.op == "u" and step.old and step.new:
         changes = {name: step.old[name] for name in step.new if step.old[name] != step.new[name]}
-        if "big" not in changes:
-            record["big"] = "unchanged_toast"
+        record |= dict.fromkeys(set(LARGE_COLUMNS) - changes.keys(), "unchanged_toast")
     message = {
         "record": record, "changes": changes,
         "action": {"c": "insert", "u": "update", "d": "delete"}[step.op],

@@ -243,4 +243,7 @@ def lacking_key(plan: ColumnPlan, key: Sequence[str], *, made: bool) -> str | No
         raise KeyChanged(f"the table has no column {missing[0]}, which is in its key; correct the key in firn.yaml")
     if is_left_out(missing[0]):
         return f"{missing[0]}, which is in its key, is a name that Firn or Iceberg keeps for itself; call it otherwise"
-    return f"the table is not made yet, and no change and no declaration names {missing[0]} of its key"
+    return (
+        f"the table is not made yet, and no declaration and no change, with a value, names {missing[0]} of its key: "
+        "declare it under `columns` and replay, or replay once the table is there"
+    )
