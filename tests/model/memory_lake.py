@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from functools import cached_property
 from itertools import count
 from typing import Any, Literal, TypeVar
@@ -21,7 +22,8 @@ import pytest
 
 from firn.changes.decode.iceberg_fields import typed_json
 from firn.changes.decode.row_decoder import Decoding
-from firn.changes.decode.types import Column
+from firn.changes.decode.texts import retyped, text_of, text_of_double
+from firn.changes.decode.types import BOOLEAN, LONG, STRING, Column, Type, decimal
 from firn.changes.merge import decoded_rows
 from firn.changes.merge.decide import is_fact
 from firn.changes.merge.decoded_rows import BATCH, CODE, EPOCH, INDEX, MESSAGE, OP, ORD
@@ -284,9 +286,11 @@ class Catalog:
             known = tuple(replace(one, type=types.get(one.name, one.type)) for one in table.columns)
             there = {column.name for column in (*base.columns, *known)}
             new = tuple(column for column in columns if column.name not in there)
-            assert not {column.name for column in new} & set(table.first), f"{name}: an old name is another column"
+            # A column may get another type more than once, each time through a new one.
+            first = tuple(one.name + "'" * (one.name.endswith(NEW) and one.name in table.first) for one in new)
+            assert not {*first} & {*table.first}, f"{name}: an old name is another column"
             table.columns = (*known, *new)
-            table.first += tuple(column.name for column in new)
+            table.first += first
             table.properties = {**table.properties, **properties}
 
         self.call("evolve", name, change)
@@ -727,8 +731,14 @@ class MemoryRange:
             table = self._loaded(table)
         first = {name: first for first, name in table.called.items()}
         moved = {first[one.name]: first[one.name + NEW] for one in columns}
+        kinds = {first[one.name]: retyped(there[one.name], one.type) for one in columns}
         if table.current is not None:
-            rows = {key: _converted(row, moved) for key, row in table.snapshots[table.current].rows.items()}
+            types = there | {one.name: one.type for one in columns}
+            key_types = [types[name] for name in table.state().key() or ()]
+            rows = {
+                _keyed(key, key_types): _converted(row, moved, kinds)
+                for key, row in table.snapshots[table.current].rows.items()
+            }
             updated = self._catalog.update(table, rows)
             table = self._loaded(table)
             if table.current != updated:
@@ -768,11 +778,13 @@ class MemoryRange:
             said, _ = decoded_rows.decoded([one for one in staged if one["table"] in whole.sources], every, mirror=True)
             return [change for change in (decoded_rows.row_change(row, every) for row in said) if change.key in keys]
 
+        types = [decoding.columns[i].type for i in decoding.key]
+        facts = [_change(fact, called) for epoch, fact in table.facts if epoch <= self._last]
         known = MemoryTable(
             {key: _row(row, called) for key, row in rows.items()},
             frozenset(table.state().sources),
-            [_change(fact, called) for epoch, fact in table.facts if epoch <= self._last],
-            [(key, _row(row, called)) for key, row in table.removed],
+            [replace(fact, key=_keyed(fact.key, types)) for fact in facts],
+            [(_keyed(key, types), _row(row, called)) for key, row in table.removed],
             log,
         )
         batch = [change for _, change in changes]
@@ -862,10 +874,32 @@ def _under(values: Mapping[str, T], names: Mapping[str, str]) -> dict[str, T]:
     return {names.get(name, name): value for name, value in values.items()}
 
 
-def _converted(row: Row, moved: Mapping[str, str]) -> Row:
-    """The row with its values as text under other first names too, and what it holds under those alone."""
-    texts = {new: None if (value := row.values.get(old)) is None else str(value) for old, new in moved.items()}
-    return replace(row, values={**row.values, **texts}, held=_under(row.held, moved))
+def _converted(row: Row, moved: Mapping[str, str], kinds: Mapping[str, Callable[[Any], Any]]) -> Row:
+    """The row with its values in their new types under other first names too, and what it holds under those alone.
+    `kinds`: what makes such a value of an old one, by old first name."""
+    values = {old: row.values.get(old) for old in moved}
+    told = {moved[old]: None if value is None else kinds[old](value) for old, value in values.items()}
+    return replace(row, values={**row.values, **told}, held=_under(row.held, moved))
+
+
+def _keyed(key: Key, types: Sequence[Type]) -> Key:
+    """The key with what is text by now as text."""
+    if len(key) != len(types):  # a truncate's, or a name of its own in an append table
+        return key
+    return tuple(_text(value) if kind == STRING else value for value, kind in zip(key, types, strict=True))
+
+
+def _text(value: Any) -> Any:
+    match value:
+        case bool():
+            return text_of(BOOLEAN)(value)
+        case int():
+            return text_of(LONG)(value)
+        case float():
+            return text_of_double(value)
+        case Decimal():
+            return text_of(decimal(38, 0))(value)
+    return value
 
 
 def _ms(when: datetime) -> int:
