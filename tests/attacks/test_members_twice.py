@@ -87,6 +87,8 @@ def test_the_last_counts_in_each_home_and_in_fresh_reads(
     monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0" if home == "slices" else "1000000")
     stream = Stream(spark, tmp_path, "debezium")
     source = b'{"connector":"postgresql","schema":"app","table":"two","table":"one","sequence":"[\\"%d\\",\\"%d\\"]"}'
+    stream.post([b'{"op":"c","after":{"id":9,"v":"","n":0},"source":%b}' % (source % (9, 9))])
+    stream.flush()
     stream.post(
         [
             b'{"op":"d","op":"u","before":null,"after":null,"after":%b,"source":%b}' % (row, source % (n, n))
