@@ -70,3 +70,9 @@ def test_an_event_without_data_is_its_attributes(now: datetime) -> None:
 def test_quotes_and_percent_signs_of_headers_are_undone() -> None:
     told = json.loads(structured({"ce-subject": '"a\\"b%20c"', "ce-UPPER": "x", "ce-ok": "%E2%82%AC"}, b"null"))
     assert told == {"subject": 'a"b c', "ok": "€", "datacontenttype": "application/json", "data": None}
+
+
+def test_a_header_that_is_no_text_is_refused() -> None:
+    with pytest.raises(RequestError) as caught:
+        structured({"ce-specversion": "1.0", "ce-source": "\ud800"}, b"{}")
+    assert (caught.value.status, caught.value.code) == (400, "not_utf8")

@@ -29,7 +29,8 @@ def in_headers(headers: Mapping[str, str], envelope: str) -> bool:
 
 
 def structured(headers: Mapping[str, str], body: bytes) -> bytes:
-    """The same event in structured mode. Raises RequestError 400 bad_json for a body that is not one JSON value."""
+    """The same event in structured mode. Raises RequestError 400 bad_json for a body that is not one JSON value, not_utf8
+    for a header that is no text."""
     told = {name.removeprefix(_PREFIX): value for name, value in headers.items() if name.startswith(_PREFIX)}
     event: dict[str, object] = {name: _value(text) for name, text in told.items() if _NAME.fullmatch(name)}
     event["datacontenttype"] = headers.get("content-type", "application/json")
@@ -38,7 +39,10 @@ def structured(headers: Mapping[str, str], body: bytes) -> bytes:
             event["data"] = _one_value(body)
         except (msgspec.DecodeError, RecursionError) as error:
             raise RequestError(400, "bad_json", f"the event's data is not one JSON value: {error}") from None
-    return _encode(event)
+    try:
+        return _encode(event)
+    except UnicodeEncodeError:
+        raise RequestError(400, "not_utf8", "a header of the event holds half of a surrogate pair") from None
 
 
 def _value(text: str) -> str:
