@@ -38,6 +38,8 @@ def test_an_event_is_the_same_whatever_comes_beside_it(envelope: str) -> None:
             assert found[0] == 400
             counts["refused"] += len(events)
             continue
+        if array and not all(one == b"null" or is_json_object(one) for one in events):
+            continue  # where one event ends and the next begins nobody can tell
         counted = len(found) + len(found.rejected) + sum(found.ignored.values())
         assert counted == held_in(events, envelope), f"FIRN_SEED={number}"
         assert counted >= len(events)

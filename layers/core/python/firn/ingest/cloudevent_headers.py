@@ -29,8 +29,8 @@ def in_headers(headers: Mapping[str, str], envelope: str) -> bool:
 
 
 def structured(headers: Mapping[str, str], body: bytes) -> bytes:
-    """The same event in structured mode. Raises RequestError 400 bad_json for a body that is not one JSON value, not_utf8
-    for a header that is no text."""
+    """The same event in structured mode. Raises RequestError 400: bad_json for a body that is not one JSON value, and
+    not_utf8 for a header that is no text."""
     told = {name.removeprefix(_PREFIX): value for name, value in headers.items() if name.startswith(_PREFIX)}
     event: dict[str, object] = {name: _value(text) for name, text in told.items() if _NAME.fullmatch(name)}
     event["datacontenttype"] = headers.get("content-type", "application/json")
