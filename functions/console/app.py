@@ -3,6 +3,7 @@
 Who may look, see events and act is decided in firn.auth.grants. No log line holds what somebody asked or was answered.
 """
 
+import os
 import traceback
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -21,6 +22,7 @@ from firn_console import pages, responses
 
 logger = Logger(service="console")
 grants = Grants()
+_documentation = Path(os.environ["FIRN_DOCS"]) if os.environ.get("FIRN_DOCS") else None
 
 
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
@@ -52,7 +54,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
 
 def _answered(event: Mapping[str, Any]) -> dict[str, Any]:
     if "/v1/console/" not in pages.place_of(event)[1]:
-        return pages.page(event)
+        return pages.page(event, _documentation)
     settings, store, config, _ = staging()
     return pages.answer(event, store, settings, config(), grants, datetime.now(UTC))
 

@@ -374,10 +374,10 @@ def _job_environment(application: str, logs: Path) -> dict[str, str]:
     return {
         "FIRN_EMR_APPLICATION_ID": application,
         "FIRN_EMR_ROLE_ARN": ROLE_ARN,
-        # Who reaches loopback may read, as he may post, unless firn.yaml says who.
-        "FIRN_OPEN_READS": "1",
+        "FIRN_OPEN_READS": "1",  # who reaches loopback may read, as he may post, unless firn.yaml says who
         "FIRN_ENVIRONMENT": "",  # the console says that it is no deployment
         "FIRN_JOB_LOGS": str(logs),
+        "FIRN_DOCS": str(REPOSITORY / "build" / "site" / "html"),
     }
 
 

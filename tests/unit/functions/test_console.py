@@ -277,3 +277,37 @@ def test_no_log_line_holds_an_event(ask: Ask, store: FaultyStore, caplog: pytest
             {"stream": "shop", "object": letter["object"], "row": 0, "original": "secret-word"},
         )
     assert "secret-word" not in caplog.text
+
+
+def test_the_documentation_is_served_from_its_folder_and_its_absence_told(
+    ask: Ask, app: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ask("/docs")["headers"]["Location"] == "docs/"
+    monkeypatch.setattr(app, "_documentation", tmp_path / "html")
+    assert "make docs" in ask("/docs/")["body"]
+    (tmp_path / "html/how-to").mkdir(parents=True)
+    (tmp_path / "secret.txt").write_text("not for anybody")
+    (tmp_path / "html/link.txt").symlink_to(tmp_path / "secret.txt")
+    for name in ("index.html", "how-to/index.html", "how-to/duckdb.html"):
+        (tmp_path / "html" / name).write_text(name)
+    for path, name in (
+        ("", "index.html"),
+        ("how-to/", "how-to/index.html"),
+        ("how-to/duckdb.html", "how-to/duckdb.html"),
+    ):
+        answer = ask(f"/docs/{path}")
+        assert (answer["statusCode"], answer["body"]) == (200, name)
+        policy = answer["headers"]["Content-Security-Policy"]
+        assert "script-src 'self';" in policy
+        assert "worker-src 'self'" in policy
+        assert "frame-ancestors 'none'" in policy
+    for path in (
+        "../secret.txt",
+        "%2e%2e/secret.txt",
+        "link.txt",
+        "/etc/passwd",
+        "how-to/../../secret.txt",
+        "nothing.html",
+    ):
+        assert ask(f"/docs/{path}")["statusCode"] == 404, path
+    assert ask("/docs/", "POST", {})["statusCode"] == 405

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -59,11 +60,17 @@ GETS: Final[Mapping[str, Answer]] = {
 POSTS: Final[Mapping[str, Answer]] = {"actions/*": actions.done}
 
 
-def page(event: Mapping[str, Any]) -> dict[str, Any]:
-    """A file of the pages; `/` and `/console` are moved to the first. Raises RequestError 404, 405."""
+def page(event: Mapping[str, Any], documentation: Path | None = None) -> dict[str, Any]:
+    """A file of the pages, or of the documentation in its folder; `/`, `/console` and `/docs` are moved to the first.
+    Raises RequestError 404, 405."""
     method, path = place_of(event)
     if method not in ("GET", "HEAD"):
         raise RequestError(405, "method_not_allowed", "only GET works here")
+    if path == "/docs":
+        return responses.moved("docs/")
+    if path.startswith("/docs/"):
+        body, kind = assets.documentation(path.removeprefix("/docs/"), documentation)
+        return responses.content(event, body, kind, "no-cache", responses.DOCUMENTATION)
     if not path.startswith("/console/"):
         return responses.moved("console/")  # beside either: a deployment has its stage before them
     body, kind = assets.read(path.removeprefix("/console/"))

@@ -29,6 +29,11 @@ SECURITY: Final[Mapping[str, str]] = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
 }
+DOCUMENTATION: Final = SECURITY["Content-Security-Policy"].replace(
+    "style-src 'self'", "style-src 'self' 'unsafe-inline'; worker-src 'self'"
+)
+"""The policy of the documentation's pages: its theme writes styles into them, and its search is a worker of our own."""
+
 HEADER: Final = "x-firn-console"
 """What each POST sends: no page of another origin can, without a leave (CORS) that is never given."""
 
@@ -42,11 +47,12 @@ def data(event: Mapping[str, Any], value: Any) -> dict[str, Any]:
     return content(event, msgspec.json.encode(value), "application/json", "no-store")
 
 
-def content(event: Mapping[str, Any], body: bytes, kind: str, keep: str) -> dict[str, Any]:
-    """Bytes of a type, or 304 where the caller has them. `keep`: Cache-Control."""
+def content(event: Mapping[str, Any], body: bytes, kind: str, keep: str, policy: str | None = None) -> dict[str, Any]:
+    """Bytes of a type, or 304 where the caller has them. `keep`: Cache-Control; `policy`: another than the pages'."""
     sent = headers_of(event)
     tag = f'"{blake2b(body, digest_size=12).hexdigest()}"'
     headers = {**SECURITY, "Cache-Control": keep, "ETag": tag, "Vary": "Accept-Encoding"}
+    headers |= {} if policy is None else {"Content-Security-Policy": policy}
     if _has(sent.get("if-none-match", ""), tag):
         return {"statusCode": 304, "headers": headers, "body": "", "isBase64Encoded": False}
     return _response(200, body, kind, headers, sent)

@@ -74,6 +74,7 @@ function Navigation({ open, at }) {
           </a>
         </li>`,
       )}
+      <li><a href="../docs/">Documentation</a></li>
     </ul>
     ${overview?.streams.length
       ? html`<h2 class="side-title" id="side-streams">Streams</h2>
