@@ -29,7 +29,7 @@ def command(
     ] = None,
     folder: Dir = DEFAULT_DIR,
 ) -> None:
-    """Serve a deployment's console on this machine until Ctrl-C, and sign what its pages ask with your AWS credentials.
+    """Serve a deployment's console on loopback, signed. Until Ctrl-C, with your AWS credentials.
 
     An embedded stack serves its own: this prints where.
     """
