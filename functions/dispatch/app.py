@@ -23,9 +23,9 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     names = [event["stream"]] if event.get("stream") else list(config.streams)
     done = scheduled_rounds.run(
         names,
-        config,
+        settings,
         store,
-        scheduled_rounds.jobs_of(settings, store, config),
+        config,
         logger,
         force=bool(event.get("force")),
         reconcile=bool(event.get("reconcile")),

@@ -44,6 +44,4 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         logger.error("a job failed", extra={"run": run, "stream": stream, "reason": detail.get("stateDetails")})
     # A stream that firn.yaml names no more has nothing that could go on.
     names = [name for name in config.sharing(stream) if name in config.streams]
-    return {
-        "streams": scheduled_rounds.run(names, config, store, scheduled_rounds.jobs_of(settings, store, config), logger)
-    }
+    return {"streams": scheduled_rounds.run(names, settings, store, config, logger)}

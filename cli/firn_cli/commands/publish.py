@@ -44,11 +44,13 @@ def publish(store: "Store", file: Path, reach: "Reach | None", *, check: bool = 
         reach.check(new)
     if old is not None:
         check_schemas(old, new, str(file))
-    if old is not None and old.sha == new.sha:
-        return f"{file} is the current configuration already ({new.sha[:12]})"
+    is_there = old is not None and old.sha == new.sha
     if not check:
-        published_configs.publish(store, text, str(file))
-        published_configs.wait_until_taken_up()
+        if not is_there:
+            published_configs.publish(store, text, str(file))
+        published_configs.wait_until_taken_up()  # also of what was published a moment ago: by `firn up`, or in vain
+    if is_there:
+        return f"{file} is the current configuration already ({new.sha[:12]})"
     lines = [f"{'would publish' if check else 'published'} {file} as {new.sha[:12]}", *_changes(old, new)]
     return "\n".join(lines)
 

@@ -61,13 +61,15 @@ def test_a_function_that_knows_an_older_configuration_seals_under_the_newer_one(
     settings, _, current, gate = app.staging()
     held = current()
     monkeypatch.setattr(app, "staging", lambda: (settings, store, lambda: held, gate))
-    new = publish(store, held.text + "# another\n")
+    FakeJobs.settings.clear()
+    new = publish(store, held.text.replace("s3://acme-lake/warehouse", "s3://acme-lake/moved") + "# another\n")
     stage(store, "shop", "orders")
     found = results(app.handler({"stream": "shop", "force": True}, None))
     assert found["shop"]["sealed"] == (1,)
     sealed = epochs.read(store, "shop", 1)
     assert sealed is not None
     assert sealed.config == new.sha != held.sha
+    assert [one.warehouse for one in FakeJobs.settings] == ["s3://acme-lake/warehouse", "s3://acme-lake/moved"]
 
 
 def test_the_schedule_dispatches_every_stream(app: ModuleType, store: FaultyStore) -> None:

@@ -11,7 +11,7 @@ import msgspec
 
 from firn.config.model import Config, StreamConfig
 from firn.dispatch.dispatcher import Dispatched, OutdatedConfig, Terms, dispatch
-from firn.errors import FirnError, TransientError
+from firn.errors import FirnError
 from firn.ingest.accept import stream_config
 from firn.log import cuts, epochs, pause, published_configs
 from firn.log.backlog import tell
@@ -26,10 +26,10 @@ from firn.settings import Settings
 
 Log = logging.Logger | Any  # Powertools' logger, which is not a logging.Logger
 _SERVICE: Final = "dispatch"  # whichever function does it
-_CONFIG_TRIES: Final = 3
+_CONFIG_TRIES: Final = 3  # with what was published meanwhile
 
 
-def jobs_of(settings: Settings, store: Store, config: Config) -> Jobs | None:
+def _jobs_of(settings: Settings, store: Store, config: Config) -> Jobs | None:
     """EMR Serverless as `settings` name it, None if they name none. Each job may touch its own streams and tables.
 
     The deployment's own places win over those of firn.yaml, so that `firn up` never writes to the real lake.
@@ -83,47 +83,59 @@ def _terms(config: Config, stream: StreamConfig) -> Terms:
 
 def run(
     names: Iterable[str],
-    config: Config,
+    settings: Settings,
     store: Store,
-    jobs: Jobs | None,
+    config: Config,
     log: Log,
     *,
     force: bool = False,
     reconcile: bool = False,
 ) -> list[dict[str, Any]]:
-    """Dispatch each of the streams -> what was done, one mapping each; a stream's failure doesn't keep the others."""
+    """Dispatch each of the streams -> what was done, one mapping each; a stream's failure doesn't keep the others.
+
+    By `config`, and from the moment at which a newer one is found published by that one: with its places of tables."""
     results: list[dict[str, Any]] = []
+    under = _Under(settings, store, config)
     for name in names:
         try:
-            config, done = _dispatched(name, config, store, jobs, force=force, reconcile=reconcile)
+            done = under.dispatch(name, force=force, reconcile=reconcile)
         except FirnError as error:
             log.error("dispatch failed", extra={"stream": name, "reason": str(error)})
             count(Metric.DISPATCH_FAILED, name, 1)
             results.append({"stream": name, "error": str(error)})
-            if name in config.streams:
-                _tell(store, config.streams[name])
+            if name in under.config.streams:
+                _tell(store, under.config.streams[name])
             continue
         log.info("dispatched", extra=asdict(done))
         count(Metric.EPOCH_STUCK, name, int(done.stuck))
         count(Metric.QUARANTINED, name, len(done.quarantined))
-        _tell(store, config.streams[name])
+        _tell(store, under.config.streams[name])
         results.append(asdict(done))
     return results
 
 
-def _dispatched(
-    name: str, config: Config, store: Store, jobs: Jobs | None, *, force: bool, reconcile: bool
-) -> tuple[Config, Dispatched]:
-    """One stream under `config`, or under what was published since. -> that one, and what was done."""
-    for _ in range(_CONFIG_TRIES):
-        try:
-            terms = _terms(config, stream_config(config, name))
-            return config, dispatch(
-                store, name, jobs, now=datetime.now(UTC), terms=terms, force=force, reconcile=reconcile
-            )
-        except OutdatedConfig:
-            config = published_configs.current(store)
-    raise TransientError("the configuration is published anew all the time: what is staged is sealed at the next tick")
+class _Under:
+    """The configuration that a round goes by, and the jobs that it may start."""
+
+    def __init__(self, settings: Settings, store: Store, config: Config) -> None:
+        self._settings, self._store = settings, store
+        self._take(config)
+
+    def _take(self, config: Config) -> None:
+        self.config, self._jobs = config, _jobs_of(self._settings, self._store, config)
+
+    def dispatch(self, name: str, *, force: bool, reconcile: bool) -> Dispatched:
+        """One stream, by what is published. Raises what dispatch does; OutdatedConfig if that changes all the time."""
+        for _ in range(_CONFIG_TRIES):
+            try:
+                return self._dispatch(name, force=force, reconcile=reconcile)
+            except OutdatedConfig:
+                self._take(published_configs.current(self._store))
+        return self._dispatch(name, force=force, reconcile=reconcile)
+
+    def _dispatch(self, name: str, *, force: bool, reconcile: bool) -> Dispatched:
+        terms, now = _terms(self.config, stream_config(self.config, name)), datetime.now(UTC)
+        return dispatch(self._store, name, self._jobs, now=now, terms=terms, force=force, reconcile=reconcile)
 
 
 def care(
