@@ -1,6 +1,7 @@
 """`firn console`: the console in a browser; of a deployment on loopback, for a browser can't sign."""
 
 import secrets
+import signal
 from pathlib import Path
 from typing import Annotated, Final
 from urllib.parse import urlsplit
@@ -46,6 +47,8 @@ def command(
     )
     print(f"the console of {target_name()}: {relay.address}", flush=True)
     typer.echo("whoever has this address acts as you do, until Ctrl-C ends it", err=True)
+    for sign in (signal.SIGINT, signal.SIGTERM):  # a script's background process ignores Ctrl-C otherwise
+        signal.signal(sign, signal.default_int_handler)
     try:
         relay.serve()
     except KeyboardInterrupt:

@@ -129,15 +129,17 @@ def ask(
     return found
 
 
-def test_the_command_serves_signs_and_ends_on_ctrl_c(
-    deployment: Deployment, store: FaultyStore, tmp_path: Path
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_the_command_serves_signs_and_ends_on_a_signal(
+    deployment: Deployment, store: FaultyStore, tmp_path: Path, sign: signal.Signals
 ) -> None:
     streams = "streams: {shop: {tables: {'*': {to: 'shop.{table}'}}}}"
     targets = f"targets: {{dev: {{region: us-east-1, endpoint: '{deployment.url}'}}}}"
     (tmp_path / "firn.yaml").write_text(f"{targets}\n{streams}\n")
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    command = [sys.executable, "-m", "firn_cli.main", "console", "--target", "dev", "--port", "0"]
     running = subprocess.Popen(
-        [sys.executable, "-m", "firn_cli.main", "console", "--target", "dev", "--port", "0"],
+        ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *command],  # as a script's background process, which ignores Ctrl-C
         cwd=tmp_path, env={**kept, "AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": SECRET},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
@@ -166,7 +168,7 @@ def test_the_command_serves_signs_and_ends_on_ctrl_c(
         }
         assert not any("x-firn-session" in one for one in deployment.headers)
     finally:
-        running.send_signal(signal.SIGINT)
+        running.send_signal(sign)
         assert running.wait(10) == 0, running.communicate()
 
 
