@@ -139,7 +139,7 @@ def test_the_command_serves_signs_and_ends_on_a_signal(
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     command = [sys.executable, "-m", "firn_cli.main", "console", "--target", "dev", "--port", "0"]
     running = subprocess.Popen(
-        ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *command],  # as a script's background process, which ignores Ctrl-C
+        ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *command],  # as in a script's background, which ignores Ctrl-C
         cwd=tmp_path, env={**kept, "AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": SECRET},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
