@@ -20,6 +20,13 @@ _STOPS: Final = f"{_OF_PULL}::test_a_log_that_does_not_go_on_where_the_last_plan
 
 MUTANTS: Final = (
     Mutant(
+        "a late plan is sealed under a configuration that is no longer the current one",
+        f"{_SOURCES}/late_plan.py",
+        "if not published_configs.is_current(store, config.sha):",
+        "if caps is None:",
+        ("tests/unit/sources/test_late_plan.py::test_a_late_plan_is_sealed_under_no_older_configuration",),
+    ),
+    Mutant(
         "the slot is let go before its changes are staged",
         _PULL,
         "    parts = _Parts(task, config, database, plan, there)\n",

@@ -8,8 +8,9 @@ import obstore.store
 import pytest
 
 from firn.dispatch.dispatcher import Terms, dispatch
+from firn.errors import TransientError
 from firn.ingest import accept
-from firn.log import epochs, pulls
+from firn.log import epochs, published_configs, pulls
 from firn.sources import late_plan
 from firn.sources.pull import PullTask, pull
 from tests.soak import times
@@ -98,6 +99,21 @@ def test_a_plan_that_is_finished_in_time_is_left_to_dispatch() -> None:
     assert epochs.numbers(store, "shop") == []
     scheduled(store, clock)
     assert held(store) == Counter(batch for batch, _ in staged(store))
+
+
+def test_a_late_plan_is_sealed_under_no_older_configuration() -> None:
+    log, store, clock = Wal(), obstore.store.MemoryStore(), Hours()
+    inserts(log, 1, 60, size=100)
+    with pytest.raises(Killed):
+        pull(task_of(KillingStore(store, dying_at("after pulls")), clock), CONFIG, log)
+    clock.later(hours=5)
+    new = published_configs.publish(store, CONFIG.text + "# and more\n")
+    with pytest.raises(TransientError, match="newer configuration"):
+        pull(task_of(store, clock), CONFIG, log)
+    assert epochs.numbers(store, "shop") == []
+    pull(task_of(store, clock), new, log)
+    assert held(store) == Counter(batch for batch, _ in staged(store))
+    assert {epochs.read(store, "shop", n).config for n in epochs.numbers(store, "shop")} == {new.sha}
 
 
 def test_a_late_plan_is_sealed_whole_beside_a_sealer_that_takes_its_numbers(monkeypatch: pytest.MonkeyPatch) -> None:

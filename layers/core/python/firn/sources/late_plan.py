@@ -36,7 +36,7 @@ def seal(store: Store, config: Config, plan: Plan, now: datetime) -> None:
         found = epochs.candidates(store, plan.stream, now, above=committed, whole=True, caps=caps)
         if not any(pulls.of_one_plan(batch.id, first) for batch in (*found.batches, *found.left)):
             return
-        if not published_configs.is_current(store, config.sha):
-            config = published_configs.current(store)
+        if not published_configs.is_current(store, config.sha):  # the next round has it, or has no such stream any more
+            raise TransientError(f"plan {plan.n} of {plan.source} waits: a newer configuration is published")
         epochs.seal(store, plan.stream, found, now=now, config=config.sha, nonce=os.urandom(16).hex())
     raise TransientError(f"the batches of plan {plan.n} of {plan.source} could not be sealed: others took each number")
