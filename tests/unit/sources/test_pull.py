@@ -5,12 +5,13 @@ from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import obstore.store
 import pytest
 
 from firn.config.reader import parse
-from firn.errors import StorageUnavailable
-from firn.log import epochs, layout, pulls
+from firn.errors import StorageUnavailable, TransientError
+from firn.log import epochs, layout, published_configs, pulls
 from firn.log.batches import read_meta
 from firn.log.store import paths
 from firn.sources.database_port import SourceStopped
@@ -580,3 +581,27 @@ def replace_oid(relation, oid: int):
     import msgspec
 
     return msgspec.structs.replace(relation, oid=oid, table="others")
+
+
+def test_what_is_committed_after_a_publish_is_routed_by_it_however_long_the_database_takes_to_look() -> None:
+    """The round asked for its configuration, and the database answers once `firn publish` has long returned."""
+    store, log = obstore.store.MemoryStore(), Wal()
+    other = msgspec.structs.replace(ITEMS, oid=99, table="more")
+    log.tables[99] = other
+    old = published_configs.publish(store, CONFIG.text)
+    new = CONFIG.text.replace("{public.items: ", "{public.more: {to: shop.more, key: [id]}, public.items: ")
+    look = log.look
+
+    def slow():
+        if published_configs.current_sha(store) == old.sha:
+            published_configs.publish(store, new)
+            log.commit(wal.insert(99, (b"7", b"after")))
+        return look()
+
+    log.look = slow
+    try:
+        pull(task_of(store), old, log)
+    except TransientError:
+        log.look = look
+    pull(task_of(store), published_configs.current(store), log)
+    assert [row["table"] for _, rows in staged(store) for row in rows] == ["public.more"]
