@@ -2,20 +2,23 @@
 
 from datetime import datetime, timedelta
 
+import msgspec
 import obstore.store
 import pytest
 
 from firn.config.model import BacklogLimit
 from firn.config.reader import parse
 from firn.errors import ConfigError, TransientError
-from firn.log import backlog_gate, layout, pulls
+from firn.log import backlog_gate, layout, published_configs, pulls
 from firn.log.backlog_gate import Gate, judged
+from firn.log.published_configs import CurrentConfig
 from firn.log.store import put
 from firn.sources.database_port import OpenTransaction, SourceBusy, SourceStopped
 from firn.sources.poller import DECODING_SHARE, SHORTEST_WAIT, Poller, read_status
 from firn.sources.pull import PullTask
-from tests.unit.sources.test_pull import CONFIG, START, inserts
-from tests.unit.sources.wal import Wal
+from tests.unit.sources import wal
+from tests.unit.sources.test_pull import CONFIG, START, inserts, staged
+from tests.unit.sources.wal import ITEMS, Wal
 
 
 class Time:
@@ -152,3 +155,31 @@ def test_what_cannot_be_read_of_a_state_is_nothing() -> None:
     put(store, layout.pull_state_path("shop", "shop"), b"{")
     assert read_status(store, "shop", "shop") is None
     assert pulls.newest(store, "shop", "shop") is None
+
+
+def test_what_is_committed_after_a_publish_is_read_by_its_publication_though_connecting_took_long() -> None:
+    time, log, store = Time(), SlowWal(), obstore.store.MemoryStore()
+    log.tables[99] = msgspec.structs.replace(ITEMS, oid=99, table="more")
+    log.published = {"firn": {ITEMS.oid}, "wide": {ITEMS.oid, 99}}
+    more = "{public.more: {to: shop.more, key: [id]}, public.items: "
+    published_configs.publish(store, CONFIG.text.replace("{public.items: ", more))
+    current = CurrentConfig(store, clock=time.clock)
+
+    def read(connect) -> None:
+        source = current().sources["shop"]
+        task = PullTask(store, source, time.now, 1 << 20, clock=time.clock)
+        end = time.seconds + 600
+        Poller(task, current, Gate(store, clock=time.clock), time.sleep, lambda: end - time.seconds).run(connect)
+
+    def slow():
+        text = published_configs.current(store).text.replace("publication: firn", "publication: wide")
+        published_configs.publish(store, text)
+        time.seconds += 3  # `firn publish` has returned
+        log.commit(wal.insert(99, (b"7", b"after")))
+        inserts(log, 1, 1)
+        return log
+
+    log.time = time
+    read(slow)
+    read(lambda: log)
+    assert sorted(row["table"] for _, rows in staged(store) for row in rows) == ["public.items", "public.more"]
