@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
-from firn.commit import warm_job
+from firn.commit import job, warm_job
 from firn.config.model import Config
 from firn.config.names import TableName
 from firn.dispatch.dispatcher import Terms, dispatch
@@ -55,7 +55,7 @@ def test_a_job_that_stays_judges_each_epoch_of_a_stream_that_shares_it_by_its_ow
     assert code == 0, lines
     # What the job left is the next one's, which dispatch starts for each schema by itself.
     for n in epochs.numbers(ground.store, "other", cuts.newest(ground.store, "other")):
-        assert warm_job.commit.run(
+        assert job.run(
             ground.store, ground.lake, "other", n, n, log=lines.append, now=lambda: next(time)
         ) == 0, lines  # fmt: skip
     assert sorted(row["id"] for row in ground.rows(TABLE)) == [1, 2], lines

@@ -18,8 +18,9 @@ from firn.commit.job import Log, Now
 from firn.commit.lake import Lake
 from firn.config.model import Config, StreamConfig
 from firn.dispatch.dispatcher import OutdatedConfig, Terms, dispatch
+from firn.dispatch.schema_ranges import of_one_schema
 from firn.errors import FirnError
-from firn.log import cuts, epochs, job_closed_marker
+from firn.log import cuts, epochs, holds, job_closed_marker
 from firn.log.store import Store
 from firn.runs.job_runs import run_name
 
@@ -144,6 +145,10 @@ class _Lingering:
         newest = epochs.read(self._store, stream.name, last)
         if newest is None or newest.config != self._under:
             return False, 0  # sealed by dispatch meanwhile: the next job's
+        held = holds.read_all(self._store, stream.name).epochs
+        waiting = [one for one in epochs.read_range(self._store, stream.name, first, last) if one.n not in held]
+        if len(of_one_schema(self._store, stream.name, waiting)) < len(waiting):
+            return False, 0  # those of the former schemas are committed by themselves: a job of their own does that
         # Attempt 0: of the attempts that dispatch counts this is none.
         code = commit.run(self._store, self._lake, stream.name, first, last, log=self._log, now=self._clock.now,
                           attempt=0)  # fmt: skip

@@ -259,7 +259,11 @@ def _start(
     known = jobs.runs(pending[0].time - 2 * epochs.SKEW)
     for run in known:
         # Looked at after the sealing: a run that has not closed yet lists once more after it closes, and finds these.
-        if run.active and _serves(run, done.stream, together) and not job_closed_marker.is_closed(store, run.name):
+        if (
+            run.active
+            and _serves(store, run, pending[-1], together)
+            and not job_closed_marker.is_closed(store, run.name)
+        ):
             return replace(found, waits_for=run.id)
     runs = [run for run in known if run.stream == done.stream]
     # Attempts are counted by the first epoch: while it is not committed the range only grows at its end, and a busy
@@ -291,10 +295,15 @@ def _start(
     return replace(found, run=_start_surely(jobs, done.stream, first, last, attempt))
 
 
-def _serves(run: Run, stream: str, together: Collection[str]) -> bool:
-    """Whether the run commits this stream. One that is tried again may die again of what it has to read: no other
-    stream waits for it."""
-    return run.stream == stream or (run.stream in together and run.attempt == 1)
+def _serves(store: Store, run: Run, pending: epochs.Epoch, together: Collection[str]) -> bool:
+    """Whether the run commits what waits of the stream, up to `pending`. One that is tried again may die again of what
+    it has to read: no other stream waits for it. Nor for one of another configuration (commit/warm_job.py)."""
+    if run.stream == pending.stream:
+        return True
+    if run.stream not in together or run.attempt != 1:
+        return False
+    last = epochs.read(store, run.stream, run.last)
+    return last is None or last.config == pending.config
 
 
 def _start_surely(jobs: Jobs, stream: str, first: int, last: int, attempt: int) -> str:
