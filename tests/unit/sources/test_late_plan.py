@@ -107,9 +107,17 @@ def test_a_late_plan_is_sealed_under_no_older_configuration() -> None:
     with pytest.raises(Killed):
         pull(task_of(KillingStore(store, dying_at("after pulls")), clock), CONFIG, log)
     clock.later(hours=5)
-    new = published_configs.publish(store, CONFIG.text + "# and more\n")
+    text = CONFIG.text + "# and more\n"
+
+    def publishing(now: str) -> None:
+        if now == "after staged":
+            published_configs.publish(store, text)
+
     with pytest.raises(TransientError, match="newer configuration"):
-        pull(task_of(store, clock), CONFIG, log)
+        pull(task_of(KillingStore(store, publishing), clock), CONFIG, log)
+    new = published_configs.current(store)
+    assert new.text == text
+    assert pull(task_of(store, clock), CONFIG, log).plan == 0, "nor is anything read under it"
     assert epochs.numbers(store, "shop") == []
     pull(task_of(store, clock), new, log)
     assert held(store) == Counter(batch for batch, _ in staged(store))

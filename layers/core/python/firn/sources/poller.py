@@ -106,14 +106,17 @@ class Poller:
         last_change = let_go = clock()
         told = -STATE_SECONDS
         while True:
-            begun = clock()
+            begun, config = clock(), self.config()
+            if config.sources.get(self.task.source.name) != self.task.source:
+                done.ended = "firn.yaml says something else of it: the next reader goes by that"
+                return
             if self.gate.shut(self.task.source.stream, self.task.now()) is not None:
                 why = "the stream's backlog is full: it goes on by itself once jobs have committed some of it"
                 self._tell(done, SourceStatus(self._now(), read_all, known, waits=why))
                 wait = GATE_SECONDS
             else:
                 now = self._now()
-                round_ = pull(self.task, self.config(), database, known, idle=begun - let_go >= IDLE_SECONDS)
+                round_ = pull(self.task, config, database, known, idle=begun - let_go >= IDLE_SECONDS)
                 read_all = read_all if round_.behind else now
                 if round_.plan:
                     known, let_go = round_.plan, begun
@@ -130,9 +133,6 @@ class Poller:
             if self.seconds_left() <= wait or clock() - last_change >= self.task.source.linger_seconds:
                 return
             self._wait(database, wait)
-            if self.config().sources.get(self.task.source.name) != self.task.source:
-                done.ended = "firn.yaml says something else of it: the next reader goes by that"
-                return
 
     def _forget(self) -> None:
         store, stream = self.task.store, self.task.source.stream

@@ -27,7 +27,7 @@ from firn.config.model import Config, StreamConfig
 from firn.config.pull_source import PullSource
 from firn.errors import EventError
 from firn.ingest.accept import accept_part, stream_config
-from firn.log import layout, pulls
+from firn.log import layout, published_configs, pulls
 from firn.log.batches import FORMAT
 from firn.log.pulls import Done, Newest, Plan
 from firn.log.store import Store
@@ -88,6 +88,8 @@ def pull(task: PullTask, config: Config, database: SourceDatabase, known: int = 
     state = database.look()
     newest = pulls.newest(store, source.stream, source.name, known)
     newest = newest or pulls.newest_of_others(store, source.stream, source.name)
+    if not published_configs.is_current(store, config.sha):
+        return Round(state, behind=True)  # what was committed since may be the newer one's to route
     last = _continued(newest, state, stream)
     if last is not None and last.done is None:
         _log.warning("plan %d of %s was not finished: it is staged now", last.plan.n, source.name)
