@@ -174,6 +174,13 @@ def test_a_name_in_a_command_stays_one_word_and_acts_on_no_terminal(name: str, t
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("name", ["\x1b'; touch pwned; #", "\n'\\'; touch pwned; #", "\x1b\\'; touch pwned; #"])
+def test_a_name_in_a_command_acts_in_no_shell_that_lacks_the_quotes_of_bash(name: str, tmp_path: Path) -> None:
+    """/bin/sh of Debian and Alpine reads `$'` as a dollar and a quote, in which a backslash is one."""
+    subprocess.run(["sh", "-c", command("echo", name, "--flag")], capture_output=True, cwd=tmp_path, check=False)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_commands_of_plans_quote_what_a_source_sent(ask: Ask) -> None:
     table = "x; touch pwned"
     plan = ask(f"actions/replay?stream=shop&table={table}")["json"]
