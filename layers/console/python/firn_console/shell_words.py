@@ -25,9 +25,7 @@ def _word(text: str) -> str:
 
 
 def _escaped(one: str) -> str:
-    if one in "\\'":
-        return "\\" + one
-    if one.isprintable():
+    if one.isprintable() and one not in "\\'":  # dash, which has no such quotes, would end the word at \'
         return one
     code = ord(one)
     return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

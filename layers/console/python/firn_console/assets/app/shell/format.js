@@ -80,6 +80,7 @@ const ODD = /[\p{C}\p{Zl}\p{Zp}]/u; // would act on a terminal, or on what a per
 export function shellWord(text) {
   if (/^[\w@%+=:,./-]+$/.test(text)) return text;
   if (!ODD.test(text)) return `'${text.replaceAll("'", `'\\''`)}'`;
-  const escaped = (one) => (one === "\\" || one === "'" ? `\\${one}` : ODD.test(one) && one !== "\n" ? `\\U${one.codePointAt(0).toString(16).padStart(8, "0")}` : one === "\n" ? "\\n" : one);
+  // Of dash, which has no such quotes, `\'` would end the word.
+  const escaped = (one) => (one === "\\" ? "\\x5c" : one === "'" ? "\\x27" : ODD.test(one) && one !== "\n" ? `\\U${one.codePointAt(0).toString(16).padStart(8, "0")}` : one === "\n" ? "\\n" : one);
   return `$'${[...text].map(escaped).join("")}'`;
 }
