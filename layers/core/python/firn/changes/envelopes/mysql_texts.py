@@ -109,7 +109,7 @@ def _column(name: str, kind: str, code: int | None) -> tuple[dict[str, Any], Wri
     if bare in ("enum", "set"):
         labels = [label.replace("''", "'") for label in _LABEL.findall(kind)]
         write = _of_set if bare == "set" else _of_enum if code in (None, _INTEGER) else None
-        return word(name, "string"), write and partial(write, labels)
+        return word(name, "string"), write and partial(write, labels, frozenset(labels))
     return word(name, "string", "io.debezium.data.Json" if bare == "json" else None), None
 
 
@@ -149,18 +149,18 @@ def _geometry(text: str) -> bytes:
     return b'{"wkb":"%b","srid":%d}' % (b64encode(data[4:]), int.from_bytes(data[:4], "little"))
 
 
-def _of_enum(labels: list[str], text: str) -> bytes:
+def _of_enum(labels: list[str], known: frozenset[str], text: str) -> bytes:
     if not _DIGITS.fullmatch(text) or int(text) > len(labels):
-        if text in labels:
+        if text in known:
             return _encode(text)
         raise ValueError("no label of the enum")
     return _encode(labels[int(text) - 1] if int(text) else "")
 
 
-def _of_set(labels: list[str], text: str) -> bytes:
+def _of_set(labels: list[str], known: frozenset[str], text: str) -> bytes:
     if not _DIGITS.fullmatch(text) or int(text) >> len(labels):
-        if set(text.split(",")) <= set(labels):
+        if known.issuperset(text.split(",")):
             return _encode(text)
         raise ValueError("no labels of the set")
     bits = int(text)
-    return _encode(",".join(label for place, label in enumerate(labels) if bits >> place & 1))
+    return _encode(",".join(label for place, label in enumerate(labels[: bits.bit_length()]) if bits >> place & 1))
