@@ -65,8 +65,9 @@ def test_rows_of_a_type_of_a_long_label_take_no_room_for_it_each(kind: str) -> N
     """Of MySQL a label has 255 characters at most."""
     event = canal(f"{kind}('{'x' * 20_000}')") | {"data": [{"a": "1"}] * 400}
     body = json.dumps(event).encode()
-    images = sum(len(image) for image in parse(body, "auto").after if image)
-    assert images <= 40 * len(body)
+    parsed = parse(body, "auto")
+    assert sum(len(image) for image in parsed.after if image) <= 40 * len(body)
+    assert {one.code for one in parsed.rejected} == {"bad_event"}
 
 
 def test_an_update_within_an_array_fills_a_thousand_places_in_all() -> None:

@@ -108,6 +108,23 @@ MUTANTS: Final = (
         (f"{_NARROWED}::test_a_range_whose_jobs_die_after_one_table_goes_on_epoch_by_epoch[0]",),
     ),
     Mutant(
+        "a stream waits for a job of another configuration, which leaves its epochs alone",
+        f"{_CORE}/dispatch/dispatcher.py",
+        "return last is None or last.config == pending.config",
+        "return True",
+        ("tests/unit/dispatch/test_shared_jobs.py::test_a_stream_waits_for_no_job_of_another_configuration",),
+    ),
+    Mutant(
+        "a job that stays commits a sharing stream's epochs of two schemas at once",
+        f"{_CORE}/commit/warm_job.py",
+        "if len(of_one_schema(self._store, stream.name, waiting)) < len(waiting):",
+        "if len(waiting) < 0:",
+        (
+            "tests/model/test_shared_schemas.py"
+            "::test_a_job_that_stays_judges_each_epoch_of_a_stream_that_shares_it_by_its_own_schema",
+        ),
+    ),
+    Mutant(
         "what comes after a configuration is sealed under the one before",
         f"{_CORE}/dispatch/dispatcher.py",
         "if not published_configs.is_current(self.store, self.terms.config):",
@@ -240,8 +257,8 @@ MUTANTS: Final = (
     Mutant(
         "a second run starts while one is at work",
         f"{_CORE}/dispatch/dispatcher.py",
-        "if run.active and _serves(",
-        "if not run.id and _serves(",
+        "run.active\n            and _serves(",
+        "not run.id\n            and _serves(",
         (f"{_DISPATCH_TESTS}::test_while_a_run_is_active_epochs_are_sealed_and_no_second_run_starts",),
     ),
     Mutant(
@@ -282,8 +299,8 @@ MUTANTS: Final = (
     Mutant(
         "dispatch counts on a job that has closed",
         f"{_CORE}/dispatch/dispatcher.py",
-        "and not job_closed_marker.is_closed(store, run.name):",
-        "and job_closed_marker is not None:",
+        "and not job_closed_marker.is_closed(store, run.name)\n",
+        "and job_closed_marker is not None\n",
         ("tests/model/test_lingering.py::test_no_epoch_falls_between_a_job_that_ends_and_the_next[job-10]",),
     ),
     Mutant(

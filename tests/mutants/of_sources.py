@@ -20,6 +20,16 @@ _STOPS: Final = f"{_OF_PULL}::test_a_log_that_does_not_go_on_where_the_last_plan
 
 MUTANTS: Final = (
     Mutant(
+        "a round of a pull reads under a configuration that was replaced while the database looked",
+        f"{_SOURCES}/pull.py",
+        "if not published_configs.is_current(store, config.sha):",
+        "if source is None:",
+        (
+            f"{_OF_PULL}"
+            "::test_what_is_committed_after_a_publish_is_routed_by_it_however_long_the_database_takes_to_look",
+        ),
+    ),
+    Mutant(
         "a late plan is sealed under a configuration that is no longer the current one",
         f"{_SOURCES}/late_plan.py",
         "if not published_configs.is_current(store, config.sha):",

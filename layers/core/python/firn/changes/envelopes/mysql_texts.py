@@ -27,6 +27,7 @@ _encode: Final = msgspec.json.encode
 _WORDS: Final = re.compile("[a-z][a-z ]*")
 _SIGNS: Final = frozenset({"unsigned", "zerofill", "signed"})
 _LABEL: Final = re.compile(r"'((?:[^']|'')*)'")
+_LABEL_CHARACTERS: Final = 255  # MySQL 8.0 Reference Manual, 13.3.6: M <= 255 for an element
 _NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
 _DIGITS: Final = re.compile(r"[0-9]{1,20}", re.ASCII)  # an enum's place, a set's bits, a length
 _INTEGERS: Final = {
@@ -108,6 +109,8 @@ def _column(name: str, kind: str, code: int | None) -> tuple[dict[str, Any], Wri
         return word(name, "struct", "io.debezium.data.geometry.Geometry"), _geometry
     if bare in ("enum", "set"):
         labels = [label.replace("''", "'") for label in _LABEL.findall(kind)]
+        if max(map(len, labels), default=0) > _LABEL_CHARACTERS:  # each row of an event would repeat it
+            raise EventError("bad_event", f"a label of the type of {name[:100]!r} is longer than MySQL has them")
         write = _of_set if bare == "set" else _of_enum if code in (None, _INTEGER) else None
         return word(name, "string"), write and partial(write, labels, frozenset(labels))
     return word(name, "string", "io.debezium.data.Json" if bare == "json" else None), None
