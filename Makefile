@@ -6,7 +6,7 @@ export AWS_EC2_METADATA_DISABLED := true
 export SAM_CLI_TELEMETRY := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-sam setup-checkov setup-localstack setup-tests setup-engines setup-trino setup-bench setup-kafka demo example-postgres example-mysql example-kafka example-backfill up docs setup-docs deploy-local undeploy-local test test-unit test-property test-model test-stack test-spark test-e2e mutants soak check check-code check-functions sam templates cfn-lint checkov package upload bench lock clean console-assets console-lighthouse
+.PHONY: help setup setup-sam setup-checkov setup-localstack setup-tests setup-engines setup-trino setup-servers setup-bench setup-kafka demo example-postgres example-mysql example-kafka example-backfill up docs setup-docs deploy-local undeploy-local test test-unit test-property test-model test-stack test-spark test-e2e test-servers mutants soak check check-code check-functions sam templates cfn-lint checkov package upload bench lock clean console-assets console-lighthouse
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -77,6 +77,9 @@ test-spark: setup  ## the commit job with real Spark and Iceberg
 test-e2e: setup-tests  ## through every part: HTTP and SQS in, tables out
 	@$(BIN)/python -m pytest tests/e2e
 
+test-servers: setup-servers  ## the catalogs' tests against real servers that `make setup` does not fetch: a Hive Metastore (needs Maven, PostgreSQL)
+	@$(BIN)/python -m pytest tests/servers
+
 mutants: setup  ## seeded mistakes: each must be found by the test that names it, with Spark and Iceberg too
 	@FIRN_MUTANTS=all $(BIN)/python -m pytest tests/mutants
 
@@ -140,6 +143,9 @@ setup-engines:
 
 setup-trino:
 	@$(PYTHON) infra/setup/setup.py --trino
+
+setup-servers:
+	@$(PYTHON) infra/setup/setup.py --servers
 
 setup-bench:
 	@$(PYTHON) infra/setup/setup.py --bench

@@ -11,6 +11,7 @@ and does nothing when all is in place. Run it by `make setup`.
     setup.py --localstack  also LocalStack (on Python 3.13), in one of its own
     setup.py --engines     also other readers of Iceberg: DuckDB with its extension, and Polars and Daft, apart
     setup.py --trino       also Trino, another such reader, in .cache/trino (by Maven; it runs on Java 24 or newer)
+    setup.py --servers     also a Hive Metastore, in .cache/hive (by Maven), for `make test-servers`
     setup.py --docs        also what builds the documentation and checks the HTTP API by it, in one of its own
     setup.py --tests       what the tests use: --docs, DuckDB with its extension, Playwright; SAM and LocalStack on 3.13
     setup.py --bench       also what the benchmarks compare with (Polars, delta-rs, dlt, …), in one of its own
@@ -48,6 +49,7 @@ DOCS_VENV = ROOT / ".venv-docs"
 JARS = ROOT / ".cache" / "jars"
 ARCHIVE = ROOT / ".cache" / "spark.jsa"
 TRINO = ROOT / ".cache" / "trino"
+HIVE = ROOT / ".cache" / "hive"
 JAVA_RELEASES = (17, 21)
 MAVEN_COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
 
@@ -239,6 +241,43 @@ def spark() -> bool:
     return classes() or did
 
 
+def by_maven(artifact: str, file: Path, sha256: str) -> Path:
+    """Fetch `artifact` (group:name:version:kind[:classifier]) as `file` and check its hash. -> the file."""
+    copy = (MAVEN_COPY, f"-Dartifact={artifact}", f"-DoutputDirectory={file.parent}")
+    run(f"fetch {file.name}", "mvn", "--batch-mode", *copy)
+    with file.open("rb") as opened:
+        found = hashlib.file_digest(opened, "sha256").hexdigest()
+    if found != sha256:
+        sys.exit(f"setup: {file.name} is not the file that infra/setup names; it was not installed.")
+    return file
+
+
+def hive() -> bool:
+    """Fetch what infra/setup/servers.lock names into .cache/hive/lib; False if it is there."""
+    lock = ROOT / "infra/setup/servers.lock"
+    stamp_file, stamp = HIVE / ".firn-setup", stamp_of(lock, python="")
+    if stamp_file.exists() and stamp_file.read_text() == stamp:
+        return False
+    shutil.rmtree(HIVE, ignore_errors=True)
+    arriving = ROOT / ".cache" / "arriving"
+    for line in lock.read_text().splitlines():
+        if line.startswith("#"):
+            continue
+        group, name, version, kind, classifier, sha256 = line.split()
+        ends = "" if classifier == "-" else f"-{classifier}"
+        artifact = f"{group}:{name}:{version}:{kind}" + ends.replace("-", ":")
+        got = by_maven(artifact, arriving / f"{name}-{version}{ends}.{kind}", sha256)
+        if kind == "jar":
+            got.replace(HIVE / "lib" / got.name)
+            continue
+        with tarfile.open(got) as archive:
+            archive.extractall(arriving / "unpacked")  # noqa: S202 (the file that the lock names)
+        got.unlink()
+        next((arriving / "unpacked").glob("apache-hive-*")).replace(HIVE)
+    stamp_file.write_text(stamp)
+    return True
+
+
 def trino() -> bool:
     """Fetch what infra/setup/trino.lock names into .cache/trino by Maven; check its hashes. False if it is there."""
     lock = ROOT / "infra/setup/trino.lock"
@@ -251,13 +290,7 @@ def trino() -> bool:
         if line.startswith("#"):
             continue
         group, name, version, kind, sha256, folder = line.split()
-        got = arriving / f"{name}-{version}.{kind}"
-        copy = f"{MAVEN_COPY} -Dartifact={group}:{name}:{version}:{kind} -DoutputDirectory={arriving}".split()
-        run(f"fetch {got.name}", "mvn", "--batch-mode", *copy)
-        with got.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-        if found != sha256:
-            sys.exit(f"setup: {got.name} is not the file that infra/setup/trino.lock names; it was not installed.")
+        got = by_maven(f"{group}:{name}:{version}:{kind}", arriving / f"{name}-{version}.{kind}", sha256)
         # shutil's own leaves out files of a zip with two dots in their names.
         with zipfile.ZipFile(got) if kind == "zip" else tarfile.open(got) as archive:
             archive.extractall(arriving / "unpacked")  # noqa: S202 (the file that the lock names)
@@ -275,6 +308,8 @@ def main() -> None:
     lacks = missing() + (without if wanted & {"--localstack", "--sam"} else [])
     if "--trino" in wanted and shutil.which("mvn") is None:
         lacks.append("Maven, to fetch Trino\n    Debian, Ubuntu: apt-get install maven    macOS: brew install maven")
+    if "--servers" in wanted and shutil.which("mvn") is None:
+        lacks.append("Maven, to fetch Hive\n    Debian, Ubuntu: apt-get install maven    macOS: brew install maven")
     if lacks:
         sys.exit("setup: this machine lacks\n" + "\n".join(f"  - {lack}" for lack in lacks))
     steps: list[Callable[[], bool]] = [spark]
@@ -295,6 +330,8 @@ def main() -> None:
         steps.append(lambda: environment(DOCS_VENV, ROOT / "infra/setup/docs.lock"))
     if "--trino" in wanted:
         steps.append(trino)
+    if "--servers" in wanted:
+        steps.append(hive)
     if "--bench" in wanted:
         steps.append(lambda: environment(BENCH_VENV, ROOT / "infra/setup/bench.lock"))
     if "--kafka" in wanted:

@@ -9,6 +9,7 @@ from pyiceberg.catalog import Catalog
 
 from firn_lake.catalogs.catalog import open_catalog
 from firn_local.aws import AwsEndpoint
+from tests.hive import metastore
 from tests.postgresql import postgresql
 from tests.rest_catalog import JARS, RestServer, own_jvm, rest_server
 
@@ -45,6 +46,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestServer]:
         yield running
 
 
+def _hive(folder: Path) -> Iterator[Ground]:
+    with metastore(folder) as running:
+        yield Ground("hive", running.url, f"file://{folder}/warehouse")
+
+
 def _glue(folder: Path) -> Iterator[Ground]:
     # The catalog is Glue's, the files are in a folder: with those in S3, tests/integration/spark/test_glue.py.
     endpoint = AwsEndpoint()
@@ -54,11 +60,11 @@ def _glue(folder: Path) -> Iterator[Ground]:
 
 
 _GROUNDS: dict[str, Callable[[Path], Iterator[Ground]]] = {
-    "sql-sqlite": _sqlite, "sql-postgresql": _postgresql, "glue": _glue,
+    "sql-sqlite": _sqlite, "sql-postgresql": _postgresql, "glue": _glue, "hive": _hive,
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=["sql-sqlite", "sql-postgresql", "rest", "glue"])
+@pytest.fixture(scope="module", params=["sql-sqlite", "sql-postgresql", "rest", "glue", "hive"])
 def ground(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
     folder = tmp_path_factory.mktemp("catalog")
     if request.param == "rest":

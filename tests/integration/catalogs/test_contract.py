@@ -174,7 +174,7 @@ def test_namespaces_and_tables_are_listed(ground: Ground, catalog: Catalog, name
     assert (namespace,) in catalog.list_namespaces()
     assert catalog.list_tables(namespace) == [(namespace, "t")]
     assert f"{namespace}.t" in {one.name for one in list_tables(catalog)}
-    if ground.kind == "glue":
+    if ground.kind in ("glue", "hive"):
         return  # its databases have no others in them
     catalog.create_namespace((namespace, "below"))
     catalog.create_table((namespace, "below", "deep"), SCHEMA).append(rows(7))

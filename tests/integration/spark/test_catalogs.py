@@ -1,4 +1,5 @@
-"""The real job on a REST catalog and on PostgreSQL: what it commits there, a lost answer, a rebuild."""
+"""The real job on a REST catalog, on PostgreSQL and on a Hive Metastore: what it commits there, a lost answer, a
+rebuild."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,10 +22,14 @@ from firn_spark.tables.alterations import rename, repartition
 from firn_spark.tables.evolve import Table, Tables
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event
+from tests.hive import metastore
 from tests.postgresql import postgresql
 from tests.rest_catalog import RestServer, rest_server
 
 pytestmark = pytest.mark.spark
+
+
+_SERVERS = {"postgresql": "postgres", "hive": "hive"}
 
 
 class RestLake(Lake):
@@ -47,12 +52,19 @@ def postgres() -> Iterator[str]:
         yield address
 
 
-@pytest.fixture(params=["rest", "postgresql"])
+@pytest.fixture(scope="module")
+def hive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Its address, behind a server that is away."""
+    with metastore(tmp_path_factory.mktemp("hive")) as running:
+        yield f"thrift://127.0.0.1:1,{running.url}"
+
+
+@pytest.fixture(params=["rest", "postgresql", "hive"])
 def lake(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Lake:
     if request.param == "rest":
         rest: Lake = request.getfixturevalue("rest")
         return rest
-    found = Lake(spark, tmp_path, config(), catalog_uri=request.getfixturevalue("postgres"))
+    found = Lake(spark, tmp_path, config(), catalog_uri=request.getfixturevalue(_SERVERS[request.param]))
     for _, name in found.catalog.list_tables("lake") if found.catalog.namespace_exists("lake") else ():
         found.catalog.drop_table(("lake", name))
     return found

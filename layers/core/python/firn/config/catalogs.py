@@ -226,11 +226,17 @@ def _rest_spark(address: Address, _environment: Mapping[str, str]) -> dict[str, 
 
 
 def _hive(address: Address, _environment: Mapping[str, str]) -> dict[str, str]:
-    return {"type": "hive", "uri": ",".join(address.places)}  # both engines go from one to the next themselves
+    return {"type": "hive", "uri": ",".join(address.places)}
 
 
 def _hive_spark(address: Address, _environment: Mapping[str, str]) -> dict[str, str]:
-    return {"catalog-impl": "org.apache.iceberg.hive.HiveCatalog", "uri": ",".join(address.places)}
+    # Hive's client has one wait for connections and answers, of 600 s if it is not told; it counts whole seconds.
+    answer = float(address.properties.get(ANSWER, ANSWER_SECONDS))
+    return {
+        "catalog-impl": "org.apache.iceberg.hive.HiveCatalog",
+        "uri": ",".join(address.places),
+        "hadoop.hive.metastore.client.socket.timeout": f"{max(1, answer):.0f}s",
+    }
 
 
 def servers(address: Address) -> Sequence[str]:

@@ -58,6 +58,10 @@ def open_address(address: Address, properties: Mapping[str, str]) -> "Catalog":
             from firn_lake.catalogs.glue import open_glue
 
             return open_glue(CATALOG_NAME, properties)
+        if address.kind == "hive":
+            from firn_lake.catalogs.hive import open_hive
+
+            return open_hive(CATALOG_NAME, properties)
         if properties.get("uri", "").startswith("postgresql+pg8000"):
             from firn_lake.catalogs.postgres import PostgresCatalog
 

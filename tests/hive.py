@@ -1,0 +1,112 @@
+"""A Hive Metastore for tests, over a PostgreSQL of its own: Derby stops where several commit at once.
+
+`make setup-servers` fetches it; tests that find none are skipped. What its archive leaves to Hadoop's installation is
+among PySpark's jars.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pyspark
+import pytest
+
+from examples.sources.processes import Server, free_port
+from tests.postgresql import postgresql
+
+ROOT = Path(__file__).resolve().parents[1]
+HIVE = ROOT / ".cache" / "hive"
+_JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=WARN", f"-Dmetastore.home={HIVE}")
+_NOT_FROM_SPARK = ("hive", "spark", "datanucleus", "derby", "jdo", "javax.jdo", "log4j")
+
+
+class Metastore:
+    """`url` is its address. `pause` leaves its connections open and says nothing; `go_on` takes that back."""
+
+    def __init__(self, port: int, server: Server) -> None:
+        self.url, self._server = f"thrift://127.0.0.1:{port}", server
+
+    def pause(self) -> None:
+        self._signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, which: signal.Signals) -> None:
+        assert self._server.pid is not None
+        os.kill(self._server.pid, which)
+
+
+def missing() -> str | None:
+    """Why there is no metastore here, as a reason to skip; None if there is."""
+    if not (HIVE / ".firn-setup").exists():
+        return "Hive is not installed: run `make setup-servers`"
+    return None if shutil.which("java") else "Hive needs Java"
+
+
+@contextmanager
+def metastore(folder: Path) -> Iterator[Metastore]:
+    """One with an empty schema, whose warehouse is `folder`/warehouse. `folder` also gets its settings and its logs."""
+    if why := missing():
+        pytest.skip(why)
+    port = free_port()
+    with postgresql() as address:
+        (folder / "metastore-site.xml").write_text(_settings(address, port, folder / "warehouse"))
+        java = ["java", *_JVM, "-cp", _class_path(folder)]
+        tool = "org.apache.hadoop.hive.metastore.tools.schematool.MetastoreSchemaTool"
+        environment = {"METASTORE_HOME": str(HIVE), "METASTORE_CONF_DIR": str(folder)}
+        made = subprocess.run(
+            [*java, tool, "-dbType", "postgres", "-initSchema"],
+            cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert made.returncode == 0, made.stdout[-2000:] + made.stderr[-2000:]
+        command = [*java, "org.apache.hadoop.hive.metastore.HiveMetaStore", "-p", str(port)]
+        server = Server("metastore", command, folder, environment=environment)
+        server.start()
+        try:
+            server.wait(lambda: _listens(port), 60)
+            yield Metastore(port, server)
+        finally:
+            server.kill()
+
+
+def _class_path(folder: Path) -> str:
+    from_spark = (Path(pyspark.__file__).parent / "jars").glob("*.jar")
+    jars = [str(jar) for jar in from_spark if not jar.name.startswith(_NOT_FROM_SPARK)]
+    driver = next((ROOT / ".cache" / "jars").glob("postgresql-*.jar"))
+    return ":".join([str(folder), f"{HIVE}/lib/*", *sorted(jars), str(driver)])
+
+
+def _settings(address: str, port: int, warehouse: Path) -> str:
+    database = urlsplit(address)
+    told = {
+        "javax.jdo.option.ConnectionURL": f"jdbc:postgresql://127.0.0.1:{database.port}{database.path}",
+        "javax.jdo.option.ConnectionDriverName": "org.postgresql.Driver",
+        "javax.jdo.option.ConnectionUserName": database.username,
+        "javax.jdo.option.ConnectionPassword": unquote(database.password or ""),
+        "metastore.warehouse.dir": f"file://{warehouse}-managed",  # it takes no others' tables there
+        "metastore.warehouse.external.dir": f"file://{warehouse}",
+        "metastore.thrift.bind.host": "127.0.0.1",
+        "metastore.thrift.port": port,
+        "metastore.event.db.notification.api.auth": "false",
+        "metastore.housekeeping.threads.on": "false",
+    }
+    rows = "".join(f"<property><name>{name}</name><value>{value}</value></property>\n" for name, value in told.items())
+    return f"<configuration>\n{rows}</configuration>\n"
+
+
+def _listens(port: int) -> bool:
+    """Asked by a whole client: a port that is open alone may belong to one that is not ready."""
+    from firn.errors import TransientError
+    from firn_lake.catalogs.catalog import open_catalog
+
+    try:
+        open_catalog(f"thrift://127.0.0.1:{port}#firn.answer-seconds=5", "file:///tmp", {}).list_namespaces()
+    except TransientError:
+        return False
+    return True
