@@ -41,6 +41,7 @@ class Iceberg:
 
     def __init__(self, jvm: Any, database: Path, warehouse: str) -> None:
         self._jvm = jvm
+        self.overrides: dict[str, str] = {}
         self._handlers = jvm.org.apache.iceberg.rest.CatalogHandlers
         settings = jvm.java.util.HashMap()
         told = {"uri": f"jdbc:sqlite:{database}?busy_timeout=30000&journal_mode=WAL", "warehouse": warehouse}
@@ -69,7 +70,7 @@ class Iceberg:
         """(status, JSON) of a request below /v1/."""
         match method, parts:
             case "GET", ["config"]:
-                return 200, json.dumps({"defaults": {}, "overrides": {}})
+                return 200, json.dumps({"defaults": {}, "overrides": self.overrides})
             case "GET", ["namespaces"]:
                 parent = self._namespace(query["parent"]) if query.get("parent") else self._namespace("")
                 return self._ok(self._handlers.listNamespaces(self._catalog, parent))
@@ -124,12 +125,13 @@ class Iceberg:
 
 class RestServer:
     """A server on loopback. `url` is its address; `lose` decides of each (method, path) whether it is done and its
-    answer lost, `calls` are those that came."""
+    answer lost, `calls` are those that came, `overrides` what it tells clients of itself."""
 
     def __init__(self, iceberg: Iceberg) -> None:
         self.calls: list[tuple[str, str]] = []
         self.lose: Callable[[str, str], bool] = lambda _method, _path: False
         self.status: int | None = None
+        self.overrides = iceberg.overrides
         outer = self
 
         class Handler(BaseHTTPRequestHandler):

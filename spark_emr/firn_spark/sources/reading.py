@@ -91,7 +91,7 @@ def appended(
 
 def opened(spark: SparkSession, table: str) -> tuple[Table, Timeline]:
     """The table as the catalog has it now, and its snapshots. Raises NoSuchTable."""
-    tables = Tables(spark)
+    tables = Tables(spark, read_only=True)
     found = tables.load(TableName.parse(table))
     if found is None:
         raise NoSuchTable(f"the catalog has no table {table}")

@@ -11,8 +11,10 @@ from pyspark.sql import SparkSession
 from firn.changes.decode.iceberg_fields import typed_json
 from firn.changes.decode.types import Column, Type, storable
 from firn.changes.metadata_columns import POSITION
+from firn.config.catalogs import READ_ONLY, is_read_only
 from firn.config.names import TableName, quoted
 from firn.config.partitions import Partition, in_words
+from firn.errors import ConfigError
 from firn.tables import file_properties, partition_policy, table_state
 from firn.tables.planning import ColumnPlan
 from firn_spark.session import CATALOG
@@ -83,15 +85,18 @@ class Table:
 
 
 class Tables:
-    """The catalog `firn` of a Spark session."""
+    """The catalog `firn` of a Spark session. `read_only`: nothing is committed by it. Without that, ConfigError for a
+    Nessie."""
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession, *, read_only: bool = False) -> None:
         self._spark = spark
         # Spark makes a catalog, once a session, from the settings of whichever session is active in this thread.
         sessions = java_class(spark, "org.apache.spark.sql.classic.SparkSession")
         sessions.setActiveSession(spark._jsparkSession)
         catalogs = spark._jsparkSession.sessionState().catalogManager()
         self._catalog: Any = catalogs.catalog(CATALOG).icebergCatalog()
+        if not read_only:
+            _check_writable(self._catalog)
 
     def load(self, name: TableName) -> Table | None:
         """The table as the catalog has it now; None if there is none."""
@@ -251,3 +256,9 @@ def set_all(update: Any, properties: Mapping[str, str | None]) -> None:
     for name, value in properties.items():
         update = update.remove(name) if value is None else update.set(name, value)
     update.commit()
+
+
+def _check_writable(catalog: Any) -> None:
+    """`catalog`: an org.apache.iceberg.catalog.Catalog. The properties of a REST one hold what its server says."""
+    if catalog.getClass().getSimpleName() == "RESTCatalog" and is_read_only(dict(catalog.properties())):
+        raise ConfigError(READ_ONLY)

@@ -12,6 +12,7 @@ import pytest
 from pyiceberg.catalog import Catalog
 
 import firn_lake
+from firn.config.catalogs import NESSIE
 from firn.errors import ConfigError, TransientError, UnknownOutcome
 from firn_lake.catalogs.catalog import open_catalog
 from firn_spark.catalog_failover import answering
@@ -26,6 +27,7 @@ pytestmark = pytest.mark.stack
 def quiet(server: RestServer) -> Iterator[None]:
     yield
     server.lose, server.status = (lambda _method, _path: False), None
+    server.overrides.clear()
 
 
 def dead() -> str:
@@ -249,3 +251,28 @@ def test_a_commit_that_postgresql_does_not_answer_is_unknown(postgres: str, tmp_
         assert ids(catalog.load_table(f"silent.t{done}")) == ([1] if done else [])
     finally:
         proxy.close()
+
+
+@pytest.mark.parametrize("known_by", ["its address", "what it says"])
+def test_a_nessie_is_read_and_nothing_is_committed_to_it(server: RestServer, tmp_path: Path, known_by: str) -> None:
+    plain = opened(tmp_path, server.url)
+    name = f"nessie{len(known_by)}"
+    plain.create_namespace(name)
+    plain.create_table(f"{name}.t", SCHEMA).append(rows(1))
+    if known_by == "what it says":
+        server.overrides[NESSIE] = "true"
+    catalog = opened(tmp_path, server.url if known_by == "what it says" else f"nessie+{server.url}")
+    table = catalog.load_table(f"{name}.t")
+    assert ids(table) == [1]
+    server.calls.clear()
+    for write in (
+        lambda: table.append(rows(2)),
+        lambda: firn_lake.connect(catalog).table(f"{name}.t").append(rows(2), id="load-1"),
+        lambda: catalog.create_table(f"{name}.other", SCHEMA),
+        lambda: catalog.create_table_transaction(f"{name}.other", SCHEMA),
+        lambda: catalog.register_table(f"{name}.other", table.metadata_location),
+    ):
+        with pytest.raises(ConfigError, match="is a Nessie, and Firn only reads from it"):
+            write()
+    assert not [call for call in server.calls if call[0] == "POST"]
+    assert ids(plain.load_table(f"{name}.t")) == [1]

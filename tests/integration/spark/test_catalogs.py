@@ -11,18 +11,20 @@ from pyspark.sql import SparkSession
 
 from firn.changes.decode.types import storable
 from firn.changes.metadata_columns import MIRROR_METADATA
+from firn.config.catalogs import NESSIE
 from firn.config.maintenance import Expiry
 from firn.config.names import TableName
 from firn.config.partitions import Partition
+from firn.errors import ConfigError
 from firn_spark import rebuild
 from firn_spark.maintenance import expiry
 from firn_spark.rebuild import Request
 from firn_spark.tables import fence
 from firn_spark.tables.alterations import rename, repartition
-from firn_spark.tables.evolve import Table, Tables
+from firn_spark.tables.evolve import Table, Tables, _check_writable
+from tests.hive import metastore
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event
-from tests.hive import metastore
 from tests.postgresql import postgresql
 from tests.rest_catalog import RestServer, rest_server
 
@@ -198,3 +200,16 @@ def test_old_snapshots_are_left_to_a_catalog_that_can_lose_a_tag(rest: RestLake)
     told = expiry.expire(rest.spark, table, rule, datetime.now(UTC) + timedelta(days=400))
     assert "REST catalog" in told.refused
     assert len(rest.snapshots("lake.t")) == 3
+
+
+def test_a_job_commits_nothing_to_a_nessie(rest: RestLake) -> None:
+    rest.land([event("c", 10, {"id": 1, "v": "a"})])
+    catalog = Tables(rest.spark)._catalog
+    _check_writable(catalog)
+    rest.server.overrides[NESSIE] = "true"
+    settings = rest.spark._jvm.java.util.HashMap()
+    settings.put("uri", rest.server.url)
+    nessie = rest.spark._jvm.org.apache.iceberg.rest.RESTCatalog()
+    nessie.initialize("nessie", settings)
+    with pytest.raises(ConfigError, match="is a Nessie, and Firn only reads from it"):
+        _check_writable(nessie)

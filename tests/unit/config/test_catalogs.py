@@ -8,6 +8,7 @@ from firn.config.catalogs import (
     KINDS,
     address_of,
     check_uri,
+    is_read_only,
     jdbc_uri,
     pyiceberg_properties,
     read_address,
@@ -60,8 +61,22 @@ def test_several_servers_are_one_catalog() -> None:
 def test_nessie_is_asked_as_a_rest_catalog() -> None:
     address = read_address(address_of("nessie", "https://n/iceberg", {}))
     assert (address.kind, servers(address)) == ("nessie", ("https://n/iceberg",))
-    assert pyiceberg_properties(address, {}) == {"type": "rest", "uri": "https://n/iceberg"}
+    told = pyiceberg_properties(address, {})
+    assert (told["type"], told["uri"]) == ("rest", "https://n/iceberg")
     assert spark_properties(address, {})["uri"] == "https://n/iceberg"
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
+def test_nessie_alone_is_only_read(kind) -> None:  # type: ignore[no-untyped-def]
+    address = read_address(kind.example)
+    for told in (pyiceberg_properties(address, {"AWS_REGION": "r"}), spark_properties(address, {"AWS_REGION": "r"})):
+        assert is_read_only(told) == (kind.name == "nessie")
+
+
+def test_hives_client_is_told_how_long_to_wait() -> None:
+    name = "hadoop.hive.metastore.client.socket.timeout"
+    assert spark_properties(read_address("thrift://a:9083"), {})[name] == "60s"
+    assert spark_properties(read_address("thrift://a:9083#firn.answer-seconds=0.3"), {})[name] == "1s"
 
 
 def test_secrets_come_from_the_environment_to_both_engines() -> None:

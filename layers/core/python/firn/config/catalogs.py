@@ -40,6 +40,21 @@ FROM_ENVIRONMENT: Final = "PYICEBERG_CATALOG__FIRN__"
 """PyIceberg's own prefix: …__OAUTH2_SERVER_URI is the property oauth2-server-uri. Secrets come this way."""
 
 
+NESSIE: Final = "nessie.is-nessie-catalog"
+"""The property by which Nessie tells clients what it is, whatever its address looks like. For both engines."""
+
+READ_ONLY: Final = (
+    "this catalog is a Nessie, and Firn only reads from it: its metadata shows one snapshot of a table, so a commit "
+    "can't be told from one that another job has made, and of two first commits both are answered ok and one is lost. "
+    "Let streams and pipelines write to a sql, glue, rest or hive catalog (docs/adr/0074-hive-and-nessie.md)"
+)
+
+
+def is_read_only(properties: Mapping[str, str]) -> bool:
+    """Whether a catalog with these properties, its server's among them, is one that Firn commits nothing to."""
+    return properties.get(NESSIE, "").lower() == "true"
+
+
 @dataclass(frozen=True)
 class Address:
     """One catalog: its places (several are one and the same), and its properties. `kind` is a name in KINDS."""
@@ -225,6 +240,14 @@ def _rest_spark(address: Address, _environment: Mapping[str, str]) -> dict[str, 
     }
 
 
+def _nessie(address: Address, environment: Mapping[str, str]) -> dict[str, str]:
+    return _rest(address, environment) | {NESSIE: "true"}
+
+
+def _nessie_spark(address: Address, environment: Mapping[str, str]) -> dict[str, str]:
+    return _rest_spark(address, environment) | {NESSIE: "true"}
+
+
 def _hive(address: Address, _environment: Mapping[str, str]) -> dict[str, str]:
     return {"type": "hive", "uri": ",".join(address.places)}
 
@@ -268,8 +291,8 @@ KINDS: Final[Mapping[str, Kind]] = {
         Kind("glue", ("glue",), _GLUE, _GLUE, False, _glue, _glue_spark),
         Kind("rest", ("http", "https"), "https://catalog.example.org/", None, True, _rest, _rest_spark),
         Kind("hive", ("thrift",), "thrift://metastore:9083", None, True, _hive, _hive_spark),
-        # Nessie speaks Iceberg's REST.
-        Kind("nessie", ("nessie",), "nessie+https://nessie.example.org/iceberg", None, True, _rest, _rest_spark),
+        # Nessie speaks Iceberg's REST, and is only read.
+        Kind("nessie", ("nessie",), "nessie+https://nessie.example.org/iceberg", None, True, _nessie, _nessie_spark),
     )
 }
 """Name -> kind, in the order in which people are told of them."""

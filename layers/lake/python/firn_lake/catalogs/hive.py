@@ -146,7 +146,7 @@ class _Asked:
             try:
                 return call(*given, **named)
             except (TTransportException, OSError) as error:
-                if getattr(error, "type", None) in _NONSENSE:
+                if getattr(error, "type", None) in _NONSENSE and not name.startswith(_WRITES):
                     raise self._none(error) from error
                 self._transport.close()  # an answer that comes late must not be taken for that of the next call
                 if name == "unlock":  # the commit is done, or its own error says why not; the metastore ends the lock
@@ -168,9 +168,13 @@ class _Asked:
             except InvalidObjectException as error:
                 raise NoSuchNamespaceError(str(error.message)) from error
             except TApplicationException as error:
+                if error.type != TApplicationException.UNKNOWN_METHOD and name.startswith(_WRITES):
+                    raise self._unknown(name, error) from error
                 raise ConfigError(f"the Hive Metastore at {self._place} does not know {name} ({error}): use 4.0.0 or "
                                   "3.1.3; 4.0.1 left it out") from error  # fmt: skip
             except TProtocolException as error:
+                if name.startswith(_WRITES):
+                    raise self._unknown(name, error) from error
                 raise self._none(error) from error
 
         return asked

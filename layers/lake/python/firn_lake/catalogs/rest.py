@@ -10,21 +10,23 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.table import CommitTableResponse, CreateTableTransaction, Table
 from requests import PreparedRequest, Response, Session
 from requests.adapters import HTTPAdapter
 from requests.exceptions import ConnectionError as NoConnection
 from requests.exceptions import ConnectTimeout, RequestException
 from urllib3.exceptions import ConnectTimeoutError, MaxRetryError, NewConnectionError
 
-from firn.config.catalogs import ANSWER, ANSWER_SECONDS, CONNECT, CONNECT_SECONDS
-from firn.errors import TransientError, UnknownOutcome
+from firn.config.catalogs import ANSWER, ANSWER_SECONDS, CONNECT, CONNECT_SECONDS, READ_ONLY, is_read_only
+from firn.errors import ConfigError, TransientError, UnknownOutcome
 
 _READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _NOT_READY: Final = frozenset({502, 503, 504})
 
 
 def open_rest(name: str, urls: Sequence[str], properties: Mapping[str, str]) -> RestCatalog:
-    """The catalog of these servers. Raises TransientError that names them if none answers."""
+    """The catalog of these servers. Raises TransientError that names them if none answers; what changes a table in a
+    Nessie raises ConfigError."""
     return _RestCatalog(name, tuple(url.rstrip("/") for url in urls), properties)
 
 
@@ -36,6 +38,27 @@ class _RestCatalog(RestCatalog):
         )
         self._servers = _Servers(urls, waits)
         super().__init__(name, **{**properties, "uri": urls[0]})
+
+    def commit_table(self, table: Table, requirements: Any, updates: Any) -> CommitTableResponse:
+        self._check_writable()
+        return super().commit_table(table, requirements, updates)
+
+    def create_table(self, *given: Any, **named: Any) -> Table:
+        self._check_writable()
+        return super().create_table(*given, **named)
+
+    def create_table_transaction(self, *given: Any, **named: Any) -> CreateTableTransaction:
+        self._check_writable()
+        return super().create_table_transaction(*given, **named)
+
+    def register_table(self, *given: Any, **named: Any) -> Table:
+        self._check_writable()
+        return super().register_table(*given, **named)
+
+    def _check_writable(self) -> None:
+        """Raises ConfigError. The properties hold what the server says of itself."""
+        if is_read_only(self.properties):
+            raise ConfigError(READ_ONLY)
 
     def _create_session(self) -> Session:
         session = super()._create_session()

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, ValidationException
 
-from firn.errors import TerminalError, TransientError, UnknownOutcome
+from firn.config.catalogs import READ_ONLY, is_read_only
+from firn.errors import ConfigError, TerminalError, TransientError, UnknownOutcome
 from firn_lake.tables import TableNotFound, shown
 
 if TYPE_CHECKING:
@@ -29,7 +30,9 @@ class CannotWrite(TerminalError):
 
 
 def writable(table: "Table") -> None:
-    """Raises CannotWrite for a table whose format PyIceberg does not write."""
+    """Raises CannotWrite for a table whose format PyIceberg does not write, ConfigError for one in a Nessie."""
+    if is_read_only(table.catalog.properties):
+        raise ConfigError(READ_ONLY)
     version = table.metadata.format_version
     if version > _FORMAT:
         raise CannotWrite(
@@ -41,7 +44,7 @@ def writable(table: "Table") -> None:
 def land(table: "Table", stage: "Callable[[Transaction], None]") -> None:
     """Commits what `stage` puts into a transaction on the table as it was loaded. All of it is done, or nothing.
 
-    Raises MovedOn (another commit came first; nothing was done), TransientError (the catalog does not answer, and
+    Raises ConfigError (the catalog takes no commits), MovedOn (another commit came first; nothing was done), TransientError (the catalog does not answer, and
     nothing was done), TableNotFound, UnknownOutcome (the catalog's answer is lost: files are left alone).
     """
     name = shown(table)
@@ -60,7 +63,7 @@ def land(table: "Table", stage: "Callable[[Transaction], None]") -> None:
         raise MovedOn(f"{name} moved on, another commit came first; nothing was done, look again: {error}") from error
     except NoSuchTableError as error:
         raise TableNotFound(f"{name} is not in the lake any more") from error
-    except (TransientError, UnknownOutcome):  # the catalog knows what became of it
+    except (ConfigError, TransientError, UnknownOutcome):  # the catalog knows what became of it
         raise
     except Exception as error:
         raise UnknownOutcome(
