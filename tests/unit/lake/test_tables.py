@@ -1,3 +1,4 @@
+import sys
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -108,7 +109,8 @@ def test_storage_settings_come_from_the_environment() -> None:
     assert storage_properties({}) == {}
 
 
-def test_a_catalog_that_needs_what_is_not_installed_says_so() -> None:
+def test_a_catalog_that_needs_what_is_not_installed_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "firn_lake.catalogs.hive", None)
     with pytest.raises(ConfigError, match=r"a hive catalog needs more than is installed here: pip install .*hive"):
         open_catalog("thrift://127.0.0.1:9", "file:///tmp/warehouse", {})
 

@@ -41,19 +41,23 @@ class _RestCatalog(RestCatalog):
 
     def commit_table(self, table: Table, requirements: Any, updates: Any) -> CommitTableResponse:
         self._check_writable()
-        return super().commit_table(table, requirements, updates)
+        done: CommitTableResponse = super().commit_table(table, requirements, updates)
+        return done
 
     def create_table(self, *given: Any, **named: Any) -> Table:
         self._check_writable()
-        return super().create_table(*given, **named)
+        made: Table = super().create_table(*given, **named)
+        return made
 
     def create_table_transaction(self, *given: Any, **named: Any) -> CreateTableTransaction:
         self._check_writable()
-        return super().create_table_transaction(*given, **named)
+        made: CreateTableTransaction = super().create_table_transaction(*given, **named)
+        return made
 
     def register_table(self, *given: Any, **named: Any) -> Table:
         self._check_writable()
-        return super().register_table(*given, **named)
+        made: Table = super().register_table(*given, **named)
+        return made
 
     def _check_writable(self) -> None:
         """Raises ConfigError. The properties hold what the server says of itself."""
