@@ -45,7 +45,8 @@ def land(table: "Table", stage: "Callable[[Transaction], None]") -> None:
     """Commits what `stage` puts into a transaction on the table as it was loaded. All of it is done, or nothing.
 
     Raises ConfigError (the catalog takes no commits), MovedOn (another commit came first; nothing was done),
-    TransientError (the catalog does not answer, and nothing was done), TableNotFound, UnknownOutcome (the catalog's answer is lost: files are left alone).
+    TransientError (the catalog does not answer, and nothing was done), TableNotFound, UnknownOutcome (the catalog's
+    answer is lost: files are left alone).
     """
     name = shown(table)
     transaction = table.transaction()
