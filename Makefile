@@ -84,11 +84,11 @@ mutants: setup  ## seeded mistakes: each must be found by the test that names it
 	@FIRN_MUTANTS=all $(BIN)/python -m pytest tests/mutants
 
 # Both parts run, whatever the first one says. FIRN_SEED=… runs the second with that seed again.
-soak: setup  ## hours of random histories, faults and real kills; prints the seeds that replay them
+soak: setup-servers  ## hours of random histories, faults and real kills; prints the seeds that replay them
 	@seed=$${FIRN_SEED:-$$RANDOM}; echo "FIRN_SEED=$$seed"; failed=0; \
 	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest --hypothesis-seed=$$seed tests/property tests/model tests/faults || failed=1; \
 	FIRN_SOAK=1 FIRN_SEED=$$seed $(BIN)/python -m pytest -rP tests/attacks tests/mutants tests/integration/spark \
-	  tests/unit/lake/test_bounded_memory.py tests/unit/sources tests/integration/sources tests/e2e || failed=1; \
+	  tests/integration/catalogs tests/unit/lake/test_bounded_memory.py tests/unit/sources tests/integration/sources tests/e2e || failed=1; \
 	echo "FIRN_SEED=$$seed"; exit $$failed
 
 # Side by side, and all of them, whatever the first one says; BESIDE=docs: and the documentation with them.

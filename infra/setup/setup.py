@@ -51,6 +51,7 @@ ARCHIVE = ROOT / ".cache" / "spark.jsa"
 TRINO = ROOT / ".cache" / "trino"
 HIVE = ROOT / ".cache" / "hive"
 JAVA_RELEASES = (17, 21)
+MAVEN_SECONDS = 1200  # for one file, of up to 900 MB
 MAVEN_COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
 
 
@@ -148,11 +149,14 @@ def stamp_of(*files: Path, python: str) -> str:
     return digest.hexdigest()
 
 
-def run(step: str, *command: str) -> None:
-    """Run one step quietly; show its output only if it fails."""
+def run(step: str, *command: str, seconds: int | None = None) -> None:
+    """Run one step quietly; show its output only if it fails. It fails too where it takes longer than `seconds`."""
     began = time.monotonic()
     print(f"  {step} …", flush=True)
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=seconds)
+    except subprocess.TimeoutExpired:
+        sys.exit(f"setup: '{step}' was not done after {seconds} s and was ended. Does this machine reach the network?")
     if done.returncode:
         sys.stderr.write(done.stdout[-4000:] + done.stderr[-4000:])
         sys.exit(f"setup: '{step}' failed (exit {done.returncode}); the lines above say why. `make setup` tries again.")
@@ -244,7 +248,7 @@ def spark() -> bool:
 def by_maven(artifact: str, file: Path, sha256: str) -> Path:
     """Fetch `artifact` (group:name:version:kind[:classifier]) as `file` and check its hash. -> the file."""
     copy = (MAVEN_COPY, f"-Dartifact={artifact}", f"-DoutputDirectory={file.parent}")
-    run(f"fetch {file.name}", "mvn", "--batch-mode", *copy)
+    run(f"fetch {file.name}", "mvn", "--batch-mode", *copy, seconds=MAVEN_SECONDS)
     with file.open("rb") as opened:
         found = hashlib.file_digest(opened, "sha256").hexdigest()
     if found != sha256:
