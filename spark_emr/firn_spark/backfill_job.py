@@ -13,6 +13,7 @@ from firn.backfill import chunk_plan as plans
 from firn.backfill import truncates
 from firn.backfill.backfill_request import End, Request
 from firn.backfill.chunk_plan import Plan
+from firn.backfill.exact_snapshot import can_export
 from firn.backfill.mysql_plan import make_mysql_plan
 from firn.backfill.postgres_chunk import Log
 from firn.backfill.postgres_plan import Into, make_plan
@@ -31,7 +32,7 @@ from firn_spark.backfill.chunk_reader import Work
 from firn_spark.backfill.chunk_rounds import stage_all
 from firn_spark.backfill.chunk_task import Cancelled
 from firn_spark.backfill.mysql_reader import opened_mysql
-from firn_spark.backfill.postgres_reader import opened
+from firn_spark.backfill.postgres_reader import login_of, opened
 from firn_spark.commit import print_line
 from firn_spark.failures import failure_of
 from firn_spark.tables.evolve import Tables
@@ -142,7 +143,10 @@ class _Backfill:
                 settings = self._settings.settings
                 return make_mysql_plan(session, database, self._request, settings, self._into, now)
         with opened(self._request) as server:
-            return make_plan(server, self._request, self._settings.settings, self._into, now)
+            plan = make_plan(server, self._request, self._settings.settings, self._into, now)
+        if self._request.pulled and any(chunk.last for chunk in plan.chunks):
+            can_export(*login_of(self._request))  # better said now than after a billion rows
+        return plan
 
     def _into(self, source: str) -> Into | None:
         """Where a source table goes, with the types of its columns, declared ones too, by the source's names."""

@@ -1,5 +1,6 @@
 """Chunks out of PostgreSQL, over one session that is opened when it is needed."""
 
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Final
@@ -8,11 +9,13 @@ from firn.auth.secrets import Secrets
 from firn.backfill import postgres_chunk
 from firn.backfill.backfill_request import Request
 from firn.backfill.chunk_plan import Chunk
-from firn.backfill.postgres_chunk import RowWriter
+from firn.backfill.exact_snapshot import exported, open_exactly
+from firn.backfill.postgres_chunk import Opened, RowWriter, open_chunk
 from firn.backfill.postgres_connection import Session, session
 from firn.backfill.postgres_tables import Column, types_of
 from firn.backfill.settling import Settled
 from firn.backfill.source_address import read_address
+from firn.config.pull_source import PostgresAddress
 from firn.sources.postgres.connection import password_of
 from firn_spark.backfill.chunk_reader import ReadChunk, Work
 from firn_spark.backfill.staged_file import StagedFile
@@ -23,10 +26,15 @@ _PROGRAM: Final = "firn backfill"
 @contextmanager
 def opened(request: Request) -> Iterator[Session]:
     """A session with the source of a request. Raises ConfigError, TransientError."""
+    with session(*login_of(request), _PROGRAM) as server:
+        yield server
+
+
+def login_of(request: Request) -> tuple[PostgresAddress, str | None]:
+    """The source of a request, and the password for it. Raises ConfigError, TransientError."""
     given = read_address(request.source)
     password = password_of(given.address, request.password, iam=request.iam, secrets=Secrets()) or given.password
-    with session(given.address, password, _PROGRAM) as server:
-        yield server
+    return given.address, password
 
 
 class PostgresReader:
@@ -44,10 +52,7 @@ class PostgresReader:
         work, server = self._work, self._open()
         table = work.plan.tables[chunk.table]
         writer = self._writer(chunk.table)
-        opened = postgres_chunk.open_chunk(
-            server, work.plan, chunk, work.floor, self._settled, pulled=work.request.pulled
-        )
-        self._settled = opened.settled
+        opened = self._opened(server, chunk)
         keyed = bool(table.key)
         file = StagedFile(table.name, table.schema, "postgresql", opened.order, opened.at_ms, keyed=keyed)
         counted = postgres_chunk.counted(server, opened) if work.request.verify else None
@@ -59,6 +64,16 @@ class PostgresReader:
         server.rows("COMMIT")
         file.flush()
         return ReadChunk(file, opened.position, opened.waited, counted, writer.is_plain)
+
+    def _opened(self, server: Session, chunk: Chunk) -> Opened:
+        work = self._work
+        if chunk.last and work.request.pulled:
+            began = time.monotonic()
+            with exported(*login_of(work.request)) as snapshot:
+                return open_exactly(server, work.plan, chunk, snapshot, time.monotonic() - began)
+        opened = open_chunk(server, work.plan, chunk, work.floor, self._settled, pulled=work.request.pulled)
+        self._settled = opened.settled
+        return opened
 
     def close(self) -> None:
         """The session, in whatever state it is."""

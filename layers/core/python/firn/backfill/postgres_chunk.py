@@ -90,9 +90,14 @@ def open_chunk(
     # chunk. Rows that were rewritten after a snapshot was opened are in none of its places, or not to be seen by it.
     session.rows(f"LOCK TABLE ONLY {chunk.relation} IN ACCESS SHARE MODE")
     # The first query opens the snapshot, which all that follow see.
-    at = session.value("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
-    _check(session, plan, chunk)
-    return Opened(order, settled, int(at), waited, read_sql(plan.tables[chunk.table], chunk))
+    at = clock_of(session)
+    check(session, plan, chunk)
+    return Opened(order, settled, at, waited, read_sql(plan.tables[chunk.table], chunk))
+
+
+def clock_of(session: Session) -> int:
+    """The server's clock, milliseconds since 1970."""
+    return int(session.value("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"))
 
 
 def counted(session: Session, opened: Opened) -> tuple[int, str]:
@@ -130,7 +135,8 @@ def _settled(session: Session, began: float, before: Settled | None) -> Settled:
         return why.before
 
 
-def _check(session: Session, plan: Plan, chunk: Chunk) -> None:
+def check(session: Session, plan: Plan, chunk: Chunk) -> None:
+    """Raises ForeignServer, and Moved if a chunk of places is no longer where the plan has it."""
     server = server_of(session)
     if server != plan.server:
         raise ForeignServer(

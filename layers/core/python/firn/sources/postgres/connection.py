@@ -51,12 +51,19 @@ class Connection:
     """An open connection. `run` raises PostgresRefused or PostgresBusy, whose texts hold no secret and no row."""
 
     def __init__(
-        self, address: PostgresAddress, password: str | None, name: str, secrets: tuple[str, ...] = ()
+        self,
+        address: PostgresAddress,
+        password: str | None,
+        name: str,
+        secrets: tuple[str, ...] = (),
+        *,
+        replication: bool = False,
     ) -> None:
-        """`name`: what pg_stat_activity shows. `secrets`: what no text may hold. Raises as `run`."""
+        """`name`: what pg_stat_activity shows. `secrets`: what no text may hold. `replication`: it takes commands of
+        the replication protocol too, and no parameters. Raises as `run`."""
         self.address = address
         self._secrets = tuple(filter(None, (password, *secrets)))
-        self._raw = self._guarded(lambda: _open(address, password, name), opening=True)
+        self._raw = self._guarded(lambda: _open(address, password, name, replication), opening=True)
         version = str(self.run("SHOW server_version_num")[0][0])
         self.version = int(version) // 10_000
         for setting, value in (SESSION | _ENDS).items():
@@ -119,7 +126,7 @@ class _Taking:
     write: Callable[[bytes], None]
 
 
-def _open(address: PostgresAddress, password: str | None, name: str) -> Any:
+def _open(address: PostgresAddress, password: str | None, name: str, replication: bool) -> Any:
     from pg8000.native import Connection as Raw
 
     context = tls_context(address)
@@ -134,6 +141,7 @@ def _open(address: PostgresAddress, password: str | None, name: str) -> Any:
             password=password,
             ssl_context=context or False,
             application_name=name,
+            replication="database" if replication else None,
         )
     except BaseException:
         plain.close()
