@@ -10,11 +10,13 @@ from pyspark.sql import SparkSession
 from firn.commit import job
 from firn.commit import warm_job as linger
 from firn.commit.job import Log
+from firn.commit.progress_tracker import ProgressTracker
 from firn.commit.warm_job import Clock
 from firn.errors import FirnError
 from firn.log import pause
 from firn.log.published_configs import CurrentConfig
 from firn.log.store import open_store
+from firn.runs.job_runs import run_name
 from firn.tables.failures import failure
 from firn_spark.lake import SparkLake
 
@@ -45,8 +47,9 @@ def run(
     except FirnError as error:
         log({"stream": stream, "first": first, "last": last, "status": "failed", "error": failure(error).text})
         return 1
-    lake = SparkLake(store, staging, warehouse, catalog_uri, spark)
     clock = Clock(lambda: datetime.now(UTC))
+    progress = ProgressTracker(store, run_name(stream, first, last, attempt), clock.now)
+    lake = SparkLake(store, staging, warehouse, catalog_uri, spark, progress=progress)
     if not lingering:
         return job.run(store, lake, stream, first, last, attempt=attempt, log=log, now=clock.now)
     config, paused = CurrentConfig(store), pause.Watch(store)

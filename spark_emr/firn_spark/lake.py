@@ -10,6 +10,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from firn.commit.lake import Range
+from firn.commit.progress_tracker import ProgressTracker, RangeProgress, silent
 from firn.config.maintenance import Care
 from firn.config.model import StreamConfig
 from firn.config.names import TableName
@@ -34,6 +35,7 @@ from firn_spark.maintenance.inline_compaction import Turn
 from firn_spark.merge.facts_table import KEEP, facts_beside
 from firn_spark.not_eligible import Unfit
 from firn_spark.ranges import Ranges, Sealed
+from firn_spark.running_tasks import running_tasks
 from firn_spark.staged.kept_generations import batches_of
 from firn_spark.staged.read import SealedBatch
 from firn_spark.table_commit import RangeContext
@@ -52,14 +54,16 @@ class SparkLake:
         catalog_uri: str,
         spark: SparkSession | None = None,
         driver_events: int | None = None,
+        progress: ProgressTracker | None = None,
     ) -> None:
-        """`driver_events`: as for Ranges."""
+        """`driver_events`: as for Ranges; `progress`: who is told how far its ranges are."""
         self._store = store
         self._staging = staging
         self._ranges = Ranges(store, staging, driver_events)
         self._warehouse = warehouse
         self._catalog_uri = catalog_uri
         self._given = spark
+        self._progress = progress
         self._looked: dict[TableName, TableState | None] = {}
 
     @cached_property
@@ -102,14 +106,28 @@ class SparkLake:
             mine = (epoch for epoch in sealed if not known.leaves_out(str(target.name), epoch.n))
             return batches_of({epoch.n: epoch for epoch in mine if set(target.sources) & set(epoch.tables)}, log)
 
+        progress = self._begun(stream, epochs, last)
+
         def context() -> RangeContext:
             spark, looked = self._spark, self._looked.items()
             seen = {name: state.progress(stream) for name, state in looked if state is not None}
             return RangeContext(
-                spark, self._store, stream, settings, self._warehouse, epochs, last, Tables(spark), seen
-            )
+                spark, self._store, stream, settings, self._warehouse, epochs, last, Tables(spark), seen,
+                progress=progress,
+            )  # fmt: skip
 
-        return self._ranges.open(Sealed(settings, epochs, log, back), context)
+        try:
+            return self._ranges.open(Sealed(settings, epochs, log, back, progress=progress), context)
+        except BaseException:
+            progress.end()
+            raise
+
+    def _begun(self, stream: str, epochs: Mapping[int, Epoch], last: int) -> RangeProgress:
+        if self._progress is None:
+            return silent()
+        rows = sum(epoch.events for epoch in epochs.values())
+        # Not before there is a session: a progress starts none.
+        return self._progress.begin(stream, min(epochs, default=last), last, rows, running_tasks)
 
     def follow(self, stream: str, settings: StreamConfig, pipeline: Pipeline, base: TableName) -> Outcome | None:
         """Brings a pipeline's mirror to where its base is."""

@@ -4,7 +4,7 @@ tasks."""
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import Lock
 
@@ -14,6 +14,7 @@ from pyspark.sql import functions as f
 from firn.changes.merge.ordering import Order
 from firn.changes.redelivery import Early
 from firn.commit.lake import Range
+from firn.commit.progress_tracker import RangeProgress, silent
 from firn.commit.rejects import by_table, write_refused
 from firn.commit.staged_changes import rejected
 from firn.config.model import StreamConfig
@@ -27,7 +28,7 @@ from firn.tables.outcome import Outcome
 from firn.tables.routing import Target
 from firn_spark.arrow import kept
 from firn_spark.driver.engine import DriverEngine
-from firn_spark.driver.range import ALONE, MOST_BYTES, MOST_EVENTS, DriverRange, small
+from firn_spark.driver.range import ALONE, MOST_BYTES, MOST_EVENTS, DriverRange, changes_by_table, small
 from firn_spark.driver.reader_pool import Reading, Spread, cores, readers
 from firn_spark.driver.staged_changes import Held, Staged
 from firn_spark.driver.staged_log import HeldLog, SparkLog, StagedLog
@@ -54,6 +55,7 @@ class Sealed:
     back        what the staged log still holds of a target's source tables, up to the last of the epochs
     whole       whether an object of `epochs` that is gone is an error
     back_whole  the same, of what `back` tells
+    progress    who is told how far it is
     """
 
     settings: StreamConfig
@@ -62,6 +64,7 @@ class Sealed:
     back: Callable[[Target], list[SealedBatch]]
     whole: bool = True
     back_whole: bool = False
+    progress: RangeProgress = field(default_factory=silent)
 
 
 class Ranges:
@@ -126,7 +129,10 @@ class Ranges:
 
         def read(by: Order) -> Staged:
             spread = sealed.whole and _for_readers(sealed.epochs)
-            return self._reading(batches, by).held() if spread else self._held(batches, by, whole=sealed.whole)
+            seen = sealed.progress.read
+            if spread:
+                return self._reading(batches, by).held(seen)
+            return self._held(batches, by, whole=sealed.whole, seen=seen)
 
         try:
             return self._in_place(sealed, batches, read)
@@ -135,8 +141,10 @@ class Ranges:
         finally:
             self._early = None
 
-    def _held(self, batches: Sequence[SealedBatch], by: Order, *, whole: bool) -> Staged:
-        return Held(self._store, self._staging, [(batches, by)], whole=whole)
+    def _held(
+        self, batches: Sequence[SealedBatch], by: Order, *, whole: bool, seen: Callable[[int], None] = lambda _: None
+    ) -> Staged:
+        return Held(self._store, self._staging, [(batches, by)], whole=whole, seen=seen)
 
     def _in_place(self, sealed: Sealed, batches: Sequence[SealedBatch], read: Callable[[Order], Staged]) -> Staged:
         """What `read` gives, each change in the generation that it came under first. Raises Unfit too."""
@@ -187,7 +195,8 @@ class SparkRange:
     @cached_property
     def facts(self) -> Mapping[str, TableFacts]:
         """What the changes say about their tables, by source table. Two small Spark jobs."""
-        return facts_of(self._raw)
+        with self._context.progress.counting():
+            return facts_of(self._raw)
 
     def span(self, high: High | None) -> Span:
         """What the changes say about their source's time."""
@@ -204,6 +213,7 @@ class SparkRange:
     def commit_all(self, targets: Sequence[tuple[Target, int]]) -> Iterator[Outcome]:
         """Several at once, small tables first."""
         spark = self._context.spark
+        self._context.progress.plan(changes_by_table(targets))
         small = [one for one in targets if one[0].events(0) <= _FEW]
         with _light(spark):
             yield from at_once(self.commit, small, spark)
@@ -218,6 +228,7 @@ class SparkRange:
 
     def close(self) -> None:
         """Let go of the persisted rows."""
+        self._context.progress.end()
         self._close()
 
 

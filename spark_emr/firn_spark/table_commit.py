@@ -12,11 +12,13 @@ from pyspark.sql import SparkSession
 from firn.changes.decode.row_decoder import ChangeId, Decoding, Why
 from firn.changes.decode.types import Column
 from firn.changes.metadata_columns import ASKED_METADATA, SOURCE_METADATA
-from firn.commit.rejects import by_table, reasons, write_rejects
+from firn.commit.progress_tracker import RangeProgress, silent
+from firn.commit.rejects import by_table, reasons, together, write_rejects
 from firn.config.model import StreamConfig
 from firn.config.names import TableName
 from firn.errors import TerminalError, TransientError
 from firn.log.epochs import Epoch
+from firn.log.job_progress import Stage
 from firn.log.store import Store
 from firn.tables import bloom_filters, file_properties, partition_policy
 from firn.tables.batch_facts import TableFacts
@@ -46,7 +48,6 @@ from firn_spark.tables.fence import CommitUnknown, LostRace, unmoved
 from firn_spark.tables.retype import finish, retype
 from firn_sql.feed_plan import FeedPlan, plan_feeds
 
-Letters = Mapping[str, Mapping[str, int]]  # how many, by source table and reason
 _TRIES = 5
 _REWRITES = 5  # of files that others wrote: what the look-up meets, then what is rewritten, and what comes meanwhile
 _MOST_NAMED = 500  # characters of columns' names in a log line
@@ -61,6 +62,7 @@ class RangeContext:
     seen     how far tables were when whoever chose the epochs looked at them
     tables   the catalog
     letters  whether dead letters are written: those of a table that is not the live one are there already
+    progress  who is told how far they are
     """
 
     spark: SparkSession
@@ -73,6 +75,7 @@ class RangeContext:
     tables: Tables
     seen: Mapping[TableName, int] = field(default_factory=dict)
     letters: bool = True
+    progress: RangeProgress = field(default_factory=silent)
 
 
 @dataclass
@@ -115,6 +118,10 @@ class TableCommit:
         """The source tables that feed it (table_state.fed_by)."""
         return fed_by(self.table.state if self.table else None, self.target.fed)
 
+    def at(self, stage: Stage) -> None:
+        """Tells how far it is."""
+        self.context.progress.enter(str(self.target.name), stage)
+
     def summary(self) -> dict[str, str]:
         """The properties of its snapshot."""
         context, counted = self.context, not self.target.back
@@ -126,10 +133,10 @@ class TableCommit:
         context, outcome = self.context, self.outcome
         outcome.dead += count
         if rows:
-            outcome.dead_by = _together(outcome.dead_by, by_table(reasons(rows)))
+            outcome.dead_by = together(outcome.dead_by, by_table(reasons(rows)))
             if context.letters:
                 written = write_rejects(context.store, context.stream, self.target.name, context.epochs, rows)
-                outcome.dead_new = _together(outcome.dead_new, by_table(written))
+                outcome.dead_new = together(outcome.dead_new, by_table(written))
 
     def is_empty(self, good: int) -> bool:
         """Whether there is no table and nothing that one could be made from: `good` changes. The outcome says so."""
@@ -263,6 +270,7 @@ class Committer:
         started = time.monotonic()
         outcome = tried(Outcome(str(target.name), target.sources), lambda: self.once(target, above))
         outcome.seconds = round(time.monotonic() - started, 3)
+        self._context.progress.done(str(target.name))
         return outcome
 
     def once(self, target: Target, above: int = 0) -> Outcome:
@@ -299,7 +307,7 @@ class Committer:
                 raise
             outcome = self._otherwise(target, above)
             outcome.way[self._engine.name] = str(why)
-            outcome.dead_new = _together(self._buried.pop(target.name, {}), outcome.dead_new)
+            outcome.dead_new = together(self._buried.pop(target.name, {}), outcome.dead_new)
             return outcome
 
     def _once(self, target: Target, above: int) -> Outcome:
@@ -381,15 +389,6 @@ def _unreadable(target: Target, why: ForeignFiles) -> TerminalError:
         "writes such files into the table and stop it, or rewrite them: CALL firn.system.rewrite_data_files("
         f"table => '{target.name}', options => map('rewrite-all', 'true'))"
     )
-
-
-def _together(some: Letters, others: Letters) -> dict[str, dict[str, int]]:
-    """Two counts as one."""
-    result = {table: dict(counts) for table, counts in some.items()}
-    for table, counts in others.items():
-        for reason, number in counts.items():
-            result.setdefault(table, {})[reason] = result.get(table, {}).get(reason, 0) + number
-    return result
 
 
 def _was_refused(error: BaseException) -> bool:

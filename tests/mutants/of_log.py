@@ -262,4 +262,18 @@ MUTANTS: Final = (
         'bucket = self._buckets.setdefault("", ByteBucket(rate, self._clock, burst=1.0))',
         ("tests/unit/log/test_backlog_gate.py::test_a_process_takes_the_bytes_of_its_streams_rate_within_a_tenth",),
     ),
+    Mutant(
+        "what a dead job left is shown as running",
+        f"{_CORE}/log/job_progress.py",
+        "if found is None or run not in (None, found.run) or not is_live(found, now):",
+        "if found is None or run not in (None, found.run):",
+        (f"{_UNIT}/log/test_job_progress.py::test_what_does_not_run_is_not_shown",),
+    ),
+    Mutant(
+        "the progress of another try is shown as that of a run",
+        f"{_CORE}/log/job_progress.py",
+        "if found is None or run not in (None, found.run) or not is_live(found, now):",
+        "if found is None or not is_live(found, now):",
+        (f"{_UNIT}/log/test_job_progress.py::test_what_does_not_run_is_not_shown",),
+    ),
 )  # fmt: skip

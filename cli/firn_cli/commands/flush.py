@@ -25,9 +25,15 @@ def command(
 ) -> None:
     """Commit everything sent so far and wait for it."""
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.table import Column
 
     stack = find_stack(folder)
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    one_line = Column(no_wrap=True, overflow="ellipsis")
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False, table_column=one_line),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=notes(), transient=True, disable=as_json) as progress:
         tasks = {"": progress.add_task("sealing")}
 

@@ -116,6 +116,11 @@ class Runner:
         active.thread.join(seconds)
         return not active.thread.is_alive()
 
+    def running(self) -> list[JobRun]:
+        """The runs whose process is at work."""
+        with self._lock:
+            return [active.run for active in self._active.values() if active.run.state == "RUNNING"]
+
     def close(self) -> None:
         """Kill what runs, at once, with all its processes. Such runs end FAILED."""
         self._closing = True

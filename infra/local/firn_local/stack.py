@@ -26,12 +26,13 @@ from firn.config.event_sources_reader import KEYS as EVENT_SOURCES
 from firn.config.reader import parse
 from firn.deployment.config_text import Watched, config_text
 from firn.errors import ConfigError
+from firn_local import commit_progress
 from firn_local.aws import ACCESS_KEY, ACCOUNT, REGION, SECRET_KEY, AwsEndpoint, Observe, s3_authorization
 from firn_local.claim import AlreadyRunning, Claim
 from firn_local.emr import EmrServerless
 from firn_local.emr_runs import JobRun, Runner
 from firn_local.emr_views import job_run
-from firn_local.environment import REPOSITORY, RUNTIME_PYTHON, TEMPLATE
+from firn_local.environment import REPOSITORY, RUNTIME_PYTHON, TEMPLATE, plain_environment
 from firn_local.events import job_state_event
 from firn_local.host import FunctionHost, HostSettings
 from firn_local.image import NoSuchImage, manifest
@@ -95,6 +96,7 @@ class Stack:
         self._observe = observe
         self._host: FunctionHost | None = None
         self._pollers: StreamPollers | None = None
+        self.runner: Runner | None = None
         self.dir = options.dir.resolve()
         self._say = say
         self._claim = Claim(self.dir)
@@ -133,6 +135,7 @@ class Stack:
         environment: dict[str, str] = {}
         spark = SparkSubmit(environment=environment)
         runner = Runner(self.dir / "jobs", spark, slots=self.options.job_slots, fetch=self._fetch, tell=self._job_state)
+        self.runner = runner
         emr = EmrServerless(runner, None if self.options.s3 else self.dir / "emr.json")
         # Of this run alone: other users of this machine reach the ports too, and shall start nothing as its owner.
         token = secrets.token_urlsafe(32)
@@ -252,7 +255,7 @@ class Stack:
         path = [str(REPOSITORY / folder) for folder in folders]
         done = subprocess.run(
             [sys.executable, "-P", "-m", "firn_local.publish", environment["FIRN_STAGING"], str(self.options.config)],
-            env={**_plain_environment(), **environment, "PYTHONPATH": os.pathsep.join(path)},
+            env={**plain_environment(), **environment, "PYTHONPATH": os.pathsep.join(path)},
             capture_output=True,
             text=True,
             check=False,
@@ -324,7 +327,7 @@ def up(options: Options, say: Callable[[str], None] = print) -> int:
     try:
         for line in _greeting(stack):
             say(line)
-        stopped.wait()
+        commit_progress.say_until(stopped, stack.dir / "staging", stack.runner, say)
         say("stopping")
     finally:
         stack.stop()
@@ -394,7 +397,3 @@ def sqs_client(aws: AwsEndpoint) -> "SQSClient":
         aws_secret_access_key=SECRET_KEY,
         config=Config(retries={"max_attempts": 1}, read_timeout=30),
     )
-
-
-def _plain_environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "FIRN_"))}

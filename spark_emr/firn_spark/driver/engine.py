@@ -80,6 +80,7 @@ class DriverEngine:
         mine = self._mine(one)
         memory = memory_of(one, bounded=True)
         changes: Changes = one.read or _changes(one, mine)
+        one.at("folding")
         seen = changes.seen
         lookup = TableLookup(
             context.spark, one.table, memory, plan.columns, one.sources, log_of(one, self._back), bounded=True
@@ -98,6 +99,7 @@ class DriverEngine:
             good, _ = decoded(upto, decoding, mirror=True)
             self._bury(one, upto, late(good, too_old, memory.said.floor, decoding))
         outcome.decided(decided.told)
+        one.at("writing")
         with ThreadPoolExecutor(1) as pool:
             facts = by_columns.facts(changes.whole, decoding, target.fed[0]), by_rows.facts(changes.good, decoding)
             told = (*facts, ready.snapshot, ready.placed, ready.newest, seen.creates_unavailable, context.last)
@@ -112,6 +114,7 @@ class DriverEngine:
         """A row for each change."""
         context, outcome = one.context, one.outcome
         read: _Appended = one.read or self._appended(one)
+        one.at("folding")
         good = read.good
         new = append_commit.new_rows(context.spark, one.table, good)
         outcome.way["lookup"] = "driver"
@@ -124,6 +127,7 @@ class DriverEngine:
         outcome.merged, told = (one.appending.changes_in(some) for some in (new, good))
         outcome.ignored = outcome.events - told - len(read.bad)
         outcome.superseded = told - outcome.merged
+        one.at("writing")
         append_commit.apply(context.spark, table, new, one.plan.columns, one.summary(), one.appending.own)
         outcome.snapshot_id = int(table.java.currentSnapshot().snapshotId())
 
@@ -211,6 +215,7 @@ def made_ready(one: TableCommit, memory: DeleteMemory, seen: Survey, truncates: 
 def land(one: TableCommit, ready: Ready, written: by_rows.Written) -> None:
     """Commits what was written. Raises fence.LostRace, fence.CommitUnknown."""
     context, outcome = one.context, one.outcome
+    one.at("committing")
     outcome.way |= written.way
     by_rows.land(context.spark, ready.table, written, ready.snapshot, one.summary(), context.stream)
     outcome.snapshot_id = int(ready.table.head().snapshotId())

@@ -26,6 +26,11 @@ def small(epochs: Mapping[int, Epoch], most_events: int = MOST_EVENTS) -> bool:
     return events <= most_events and size <= MOST_BYTES
 
 
+def changes_by_table(targets: Sequence[tuple[Target, int]]) -> dict[str, int]:
+    """How many changes each target takes in epochs above its `above`."""
+    return {str(target.name): target.events(above) for target, above in targets}
+
+
 class DriverRange:
     """The changes of some epochs in this process."""
 
@@ -51,6 +56,7 @@ class DriverRange:
 
     def commit_all(self, targets: Sequence[tuple[Target, int]]) -> Iterator[Outcome]:
         """`commit` of each target, several at once."""
+        self._context.progress.plan(changes_by_table(targets))
         yield from at_once(self.commit, targets, self._context.spark)
 
     def refuse(self, places: Mapping[str, TableName | str], code: str, message: str) -> Mapping[str, Mapping[str, int]]:
@@ -62,4 +68,5 @@ class DriverRange:
 
     def close(self) -> None:
         """Let go of what was read."""
+        self._context.progress.end()
         self._close()

@@ -99,10 +99,14 @@ class Reading:
         self._number = number
         self._begun = begun
 
-    def held(self) -> "Spread":
-        """Its changes. Raises as read.raw_changes, and Unfit if there is too much of them or a process died."""
+    def held(self, seen: Callable[[int], None] = lambda _: None) -> "Spread":
+        """Its changes. `seen`: hears how many more are read. Raises as read.raw_changes, and Unfit if there is too much
+        of them or a process died."""
+        said: list[Said] = []
         try:
-            said = [one.result() for one in self._begun]
+            for one in self._begun:
+                said.append(one.result())
+                seen(said[-1].counts.total())
         except _DIED:
             said = []
         except Exception:

@@ -120,8 +120,18 @@ class Said:
 class Held(Said):
     """A Staged that this process holds."""
 
-    def __init__(self, store: Store, staging: str, parts: Parts, *, whole: bool, most: int | None = None) -> None:
-        """`whole`: as for read.bodies; `most`: bytes, None for no bound. Raises as read.raw_changes, and Unfit."""
+    def __init__(
+        self,
+        store: Store,
+        staging: str,
+        parts: Parts,
+        *,
+        whole: bool,
+        most: int | None = None,
+        seen: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        """`whole`: as for read.bodies; `most`: bytes, None for no bound; `seen`: hears how many changes more are read.
+        Raises as read.raw_changes, and Unfit."""
         super().__init__()
         self._tables: dict[str, list[_Slim]] = {}
         self._decoded = DecodedOnce()
@@ -135,6 +145,7 @@ class Held(Said):
                     self._tables.setdefault(name, []).append(slim)
                     self.bytes += slim.bytes
                 self.said += [fact | {"epoch": rows.epoch} for fact in rows.said]
+                seen(len(rows.changes))
                 if most is not None and self.bytes > most:
                     raise Unfit(f"more than {most} bytes of changes in one process")
 

@@ -117,7 +117,7 @@ def read_of(one: TableCommit, mine: DataFrame, most_events: int, most_bytes: int
     Engine.commit."""
     by = _slicing(one, mine, most_events, most_bytes)
     rows = one.held.enter_context(kept(by.sliced(mine)))
-    with one.outcome.stage("read"):
+    with one.outcome.stage("read"), one.context.progress.counting(str(one.target.name)):
         told = seen_in(rows, by)
     return Read(rows, by, told.seen, told.odd.to_pylist(), one.appending.why(told.odd, one.decoding))
 
@@ -137,13 +137,15 @@ def append(one: TableCommit, read: Read, bury: Callable[[TableCommit, Sequence[C
         layout = layout_of(table)
         worth = by_partition.WORTH if layout.partition and len(planned) > 1 else 0
         work = _Work(one.appending, one.plan.columns, row_lookup.ids_of(table), layout, planned, worth)
-        with outcome.stage("merge"):
+        one.at("folding")
+        with outcome.stage("merge"), one.context.progress.counting(str(one.target.name)):
             bodies, more = results(read.rows, len(planned), partial(_worked, work), layout if worth else None)
             found = [pickle.loads(body) for body in bodies]  # noqa: S301 (our own executors wrote it)
     outcome.way |= {"lookup": "slices", "slices": len(planned)}
     outcome.merged = sum(count for _, count in found)
     outcome.ignored = outcome.events - told.changes - len(read.bad)
     outcome.superseded = told.changes - outcome.merged
+    one.at("committing")
     with outcome.stage("commit"):
         files = data_files(spark, table, [*(file for files, _ in found for file in files), *more])
         append_commit.land(spark, table, files, one.summary(), context.stream)

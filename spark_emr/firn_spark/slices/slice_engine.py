@@ -122,7 +122,8 @@ class SliceEngine:
                 bounded=False,
             )  # fmt: skip
             emptied = lookup.emptied(decoding, changes.truncates)
-            with outcome.stage("merge"):
+            one.at("folding")
+            with outcome.stage("merge"), one.context.progress.counting(str(one.target.name)):
                 rules = SliceRules(
                     decoding, changes.source, memory.said.floor, changes.emptied(memory.said.truncated),
                     changes.truncates, is_one_by_one(one, memory, changes.truncates, seen.low),
@@ -138,6 +139,7 @@ class SliceEngine:
         if decided.decided.too_old:
             self._bury_late(one, mine, decided, memory.said.floor)
         outcome.decided(done.told + decided.decided.told)
+        one.at("writing")
         with outcome.stage("write"):
             written = _written(one, ready, done, decided, emptied.places)
             if ready.newest:  # before the rows: a job that dies in between remembers too much, never too little
@@ -199,7 +201,7 @@ class _Read:
 
 def _read(one: TableCommit, mine: DataFrame) -> _Read:
     parts = one.held.enter_context(_sliced(one, mine))
-    with one.outcome.stage("read"):
+    with one.outcome.stage("read"), one.context.progress.counting(str(one.target.name)):
         told = seen_in(parts.rows, parts.by)
     changes = Changes(told.plain.schema.empty_table(), told.odd.to_pylist(), one.decoding, one.target.fed[0])
     return _Read(parts, told, changes)

@@ -5,7 +5,7 @@ from typing import Any
 
 from firn.audit.batch_status import BatchStatus, DeadStatus, TableStatus
 from firn_console.contract.action_pages import Action, ActionDone, ActionField, ActionList, ActionPlan, Session
-from firn_console.contract.job_pages import RunAnswer, RunPage, RunRow
+from firn_console.contract.job_pages import RunAnswer, RunPage, RunProgress, RunRow
 from firn_console.contract.letter_pages import HoldPage, HoldRow, LetterAnswer, LetterCount, LetterPage, LetterRow
 from firn_console.contract.stream_pages import (
     Backlog,
@@ -96,7 +96,14 @@ holds = HoldPage(
 )
 run = RunRow("00f0001", "commit-shop-12", "commit", "shop", 10, 12, 1, "failed", AT, LATER, 300.0, "Job aborted", 11)
 runs = RunPage(
-    (run, RunRow("00f0002", "compact", "compact", None, None, None, None, "running", AT, None, None, None, None)),
+    (
+        run,
+        RunRow("00f0002", "compact", "compact", None, None, None, None, "running", AT, None, None, None, None),
+        RunRow(
+            "00f0003", "commit-shop-13", "commit", "shop", 13, 14, 1, "running", AT, None, None, None, None,
+            RunProgress("shop", 13, 14, "folding", 1_200_000, 3_000_000, 0, 1, AT, 40),
+        ),
+    ),
     None,
     True,
 )

@@ -46,7 +46,7 @@ PAGES = {
         ["type_mismatch", "12345678901234567890", '"lsn": 1.50'],
     ),
     "quarantine": ("quarantine", "Quarantine", ["firn.yaml says (id)", "Resume: retry", "Was quarantined"]),
-    "jobs": ("jobs", "Jobs", ["commit-shop-12", "Job aborted"]),
+    "jobs": ("jobs", "Jobs", ["commit-shop-12", "Job aborted", "folding 1,200,000 of 3,000,000 rows, about 40 s left"]),
     "job": ("jobs/00f0001", "commit-shop-12", ["Epochs committed: 2 of 3", "ERROR Job aborted"]),
     "query": ("query?sql=SELECT+1", "Query", ["One SELECT in DuckDB's dialect"]),
 }

@@ -11,15 +11,14 @@ from typing import Any, Final, get_args
 
 import msgspec
 
-from firn.deployment.rebuild_run import PREFIX as REBUILD
+from firn.deployment.job_list import kind_of, progress_of
 from firn.errors import ConfigError, RequestError, TransientError
 from firn.log import attempts, cuts, layout
 from firn.log.store import paths
-from firn.maintenance.launcher import PREFIX as CARE
 from firn.runs.job_runs import parse_name, run_name
 from firn_console import aws_calls
 from firn_console.asked import HIDDEN, Asked, cursor_of
-from firn_console.contract.job_pages import RunAnswer, RunPage, RunRow, RunState
+from firn_console.contract.job_pages import RunAnswer, RunPage, RunProgress, RunRow, RunState
 
 MOST: Final = 50  # of a page, as ListJobRuns gives them
 _PAGES: Final = 10  # of ListJobRuns that are looked through for one page of ours
@@ -127,7 +126,7 @@ def _row(asked: Asked, run: Mapping[str, Any], newest: dict[str, int]) -> RunRow
     return RunRow(
         id=str(run.get("id") or run.get("jobRunId")),
         name=name,
-        kind=_kind(name, parsed is not None),
+        kind=kind_of(name),
         stream=stream,
         first=first,
         last=last,
@@ -138,18 +137,24 @@ def _row(asked: Asked, run: Mapping[str, Any], newest: dict[str, int]) -> RunRow
         seconds=round(float(ended) - float(begun), 1) if ended and begun else None,
         detail=_detail(asked, stream, str(run.get("stateDetails") or "")),
         newest_cut=cut,
+        progress=_progress(asked, name) if run.get("state") == "RUNNING" and stream is not None else None,
     )
+
+
+def _progress(asked: Asked, run: str) -> RunProgress | None:
+    """How far a run is that is at work, with a stream that the caller may see."""
+    found = progress_of(asked.store, asked.config, run, asked.now)
+    if found is None or not asked.grant.sees(stream=found.stream):
+        return None
+    return RunProgress(
+        found.stream, found.first, found.last, found.stage, found.rows, found.planned, found.tables,
+        found.tables_planned, found.at, found.seconds_left,
+    )  # fmt: skip
 
 
 def _detail(asked: Asked, stream: str | None, text: str) -> str | None:
     """Why a run failed: a failure may quote a row. What is of no stream may be about any."""
     return None if not text else text if asked.grant.quotes(stream) else HIDDEN
-
-
-def _kind(name: str, commits: bool) -> str:
-    if commits:
-        return "commit"
-    return "maintenance" if name.startswith(CARE) else "rebuild" if name.startswith(REBUILD) else "other"
 
 
 def _instant(moment: Any) -> str | None:

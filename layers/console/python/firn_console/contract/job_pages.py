@@ -7,10 +7,27 @@ import msgspec
 RunState = Literal["waiting", "running", "succeeded", "failed", "cancelled", "unknown"]
 
 
+class RunProgress(msgspec.Struct, frozen=True):
+    """How far a running commit is, as its job said a few seconds ago (`at`): `rows` of `planned` changes have the stage
+    behind them. `stream`: that it commits, which may be another one that shares the run. `tables` of `tables_planned`
+    are committed; `seconds_left`: an estimate, null while too little is done."""
+
+    stream: str
+    first: int
+    last: int
+    stage: Literal["reading", "folding", "writing", "committing"]
+    rows: int
+    planned: int
+    tables: int
+    tables_planned: int
+    at: str
+    seconds_left: int | None
+
+
 class RunRow(msgspec.Struct, frozen=True):
     """A job run. `id`: EMR Serverless's, null where only the log tells of it. `kind`: commit, compact, expire, …;
     `first`, `last`: epochs of a commit. `detail`: why it failed, as far as it is known. `newest_cut`: the last of its
-    epochs that is committed."""
+    epochs that is committed. `progress`: of a running commit, as far as its job tells."""
 
     id: str | None
     name: str
@@ -25,6 +42,7 @@ class RunRow(msgspec.Struct, frozen=True):
     seconds: float | None
     detail: str | None
     newest_cut: int | None
+    progress: RunProgress | None = None
 
 
 class RunPage(msgspec.Struct, frozen=True):

@@ -103,6 +103,17 @@ def _written_before(store: Store, stream: str, epoch: Epoch, place: str) -> set[
     return found
 
 
+def together(
+    some: Mapping[str, Mapping[str, int]], others: Mapping[str, Mapping[str, int]]
+) -> dict[str, dict[str, int]]:
+    """Two counts of letters, by source table and reason, as one."""
+    result = {table: dict(counts) for table, counts in some.items()}
+    for table, counts in others.items():
+        for reason, number in counts.items():
+            result.setdefault(table, {})[reason] = result.get(table, {}).get(reason, 0) + number
+    return result
+
+
 def _write(store: Store, epoch: Epoch, place: str, letters: Sequence[DeadLetter]) -> Counts:
     number = 1
     while letters:

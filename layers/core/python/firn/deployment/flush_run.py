@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ Report = Callable[[str, str], None]
 """Called with a stream (or queue) and what it waits for."""
 
 _POLL_SECONDS = 0.5
+_LOOK_SECONDS = 2.0
 _DISPATCHES = 6
 _STARTS = 3
 _LOG_LINES = 30
@@ -59,6 +61,8 @@ class _Pending:
     run: str | None
     ours: bool  # this flush started the run: its failure is ours to tell
     dispatches: int = 1
+    looked: float = 0.0  # when its progress was read last, on the steady clock
+    progress: str = ""
 
 
 def flush(
@@ -168,7 +172,7 @@ def _committed(stack: Stack, store: "Store", pending: _Pending, report: Report) 
     name = pending.flushed.stream
     # The run may stay for more when all is committed. Its state first: a cut that it ends with is then found.
     state, details = run_state(stack, str(pending.run))
-    report(name, f"epoch {pending.target}, job {state.lower()}")
+    report(name, _told(stack, store, pending, state))
     if cuts.newest(store, name) >= pending.target:
         return True
     if state not in ENDED:
@@ -190,6 +194,18 @@ def _committed(stack: Stack, store: "Store", pending: _Pending, report: Report) 
     return following is None
 
 
+def _told(stack: Stack, store: "Store", pending: _Pending, state: str) -> str:
+    """What a stream waits for: how far its commit is, where that is known."""
+    from firn.log import job_progress
+
+    if state == "RUNNING" and time.monotonic() - pending.looked >= _LOOK_SECONDS:
+        found = job_progress.running(store, pending.flushed.stream, datetime.now(UTC))
+        mine = found is not None and found.run == run_name_of(stack, str(pending.run))
+        pending.looked, pending.progress = time.monotonic(), job_progress.told(found) if found and mine else ""
+    shown = pending.progress if state == "RUNNING" else ""
+    return shown or f"epoch {pending.target}, job {state.lower()}"
+
+
 def started(start: Callable[[], str]) -> str:
     """The run that `start` starts. Asked again where it says nothing for sure: its token makes no second job."""
     for left in reversed(range(_STARTS)):
@@ -206,6 +222,19 @@ def run_state(stack: Stack, run: str) -> tuple[str, str]:
     """The state of a job run and its details, in EMR Serverless's words."""
     found = _emr(stack, "get_job_run", jobRunId=run)["jobRun"]
     return str(found["state"]), str(found.get("stateDetails") or "")
+
+
+def run_name_of(stack: Stack, run: str) -> str:
+    """What the run is called: its job signs its progress with it."""
+    if run not in _names:
+        _names[run] = str(_emr(stack, "get_job_run", jobRunId=run)["jobRun"].get("name") or "")
+    return _names[run]
+
+
+def listed_runs(stack: Stack, most: int) -> Sequence[Mapping[str, Any]]:
+    """The newest runs of the stack's application, as ListJobRuns gives them: at most `most`, of 50."""
+    found: Sequence[Mapping[str, Any]] = _emr(stack, "list_job_runs", maxResults=min(most, 50))["jobRuns"]
+    return found
 
 
 def application_state(stack: Stack) -> str:
@@ -225,9 +254,10 @@ def cancel(stack: Stack, run: str) -> None:
 
 
 _clients: dict[str, Any] = {}
+_names: dict[str, str] = {}  # of runs, by id
 
 
-def _emr(stack: Stack, operation: str, **request: str) -> Any:
+def _emr(stack: Stack, operation: str, **request: str | int) -> Any:
     """What EMR Serverless answers about the stack's application."""
     import boto3
 

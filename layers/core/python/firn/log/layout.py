@@ -10,7 +10,7 @@
     swept/{stream}.json                                         config/paused.json
     pulls/{stream}/{source}/{n:020d}.plan, .done                pulls/{stream}/{source}/state.json, columns.json
     sinks/{stream}/state.json                                   sinks/{stream}/{pipeline}/{n:020d}.plan, .done
-    backfills/…                                                 log/backfill_layout.py
+    attempts/{stream}/progress.json                             backfills/…: log/backfill_layout.py
     tier/{table's slug}.json                                    reads/{table's slug}/{yyyy}/{mm}/{dd}/{hh}-{hash}.json
 
 A batch id is `{stream}.{ms:012x}{random:016x}`: it sorts by time inside its stream, is safe in URLs and file names,
@@ -213,6 +213,11 @@ def attempt_prefix(stream: str) -> str:
 def attempt_path(stream: str, first: int, last: int, attempt: int, kind: str) -> str:
     """`started` or `failed`: how far a job came. Numbers sort as text."""
     return f"{attempt_prefix(stream)}/{first:020d}-{last:020d}-{attempt:06d}.{kind}"
+
+
+def progress_path(stream: str) -> str:
+    """How far the running commit of `stream` is (log/job_progress.py); overwritten. The bucket's rule lets it go."""
+    return f"{attempt_prefix(stream)}/progress.json"
 
 
 def closed_path(run: str) -> str:

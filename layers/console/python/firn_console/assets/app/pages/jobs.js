@@ -4,7 +4,7 @@ import { Age, Command, Empty, Facts, Failure, Live, Loading, State, Title } from
 import { Newer, usePages } from "../parts/paging.js";
 import { Sheet } from "../parts/sheet.js";
 import { path } from "../shell/api.js";
-import { duration } from "../shell/format.js";
+import { count, duration } from "../shell/format.js";
 import { useLive } from "../shell/live.js";
 import { link, setFields } from "../shell/routes.js";
 
@@ -25,7 +25,7 @@ function Runs({ fields }) {
     { name: "epochs", width: 110, cell: (one) => epochs(one) },
     { name: "started_at", title: "started", width: 120, cell: (one) => html`<${Age} of=${one.started_at} />` },
     { name: "seconds", title: "took", number: true, width: 90, cell: (one) => duration(one.seconds) },
-    { name: "detail", title: "why", width: 420, cell: (one) => html`<span class="cut" title=${one.detail}>${one.detail ?? ""}</span>` },
+    { name: "detail", title: "how far, or why", width: 420, cell: (one) => html`<span class="cut" title=${told(one)}>${told(one)}</span>` },
   ];
   return html`<${Title}>Jobs<//>
     <div class="tools">
@@ -39,6 +39,13 @@ function Runs({ fields }) {
     ${pages.rows.length
       ? html`<${Sheet} label="Job runs" columns=${columns} length=${pages.rows.length} row=${(n) => pages.rows[n]} onSeen=${pages.seen} />`
       : !pages.loading && !pages.error && html`<${Empty} command="firn flush">No job ran yet. One starts when changes wait; or now:<//>`}`;
+}
+
+/** How far a run is, else why it ended so. */
+function told({ progress, detail }) {
+  if (!progress) return detail ?? "";
+  const left = progress.seconds_left === null ? "" : `, about ${duration(progress.seconds_left)} left`;
+  return `${progress.stage} ${count(progress.rows)} of ${count(progress.planned)} rows${left}`;
 }
 
 function epochs({ first, last }) {
@@ -76,5 +83,14 @@ function Stages({ run }) {
   if (run.first === null || run.last === null) return null;
   const all = run.last - run.first + 1;
   const done = run.newest_cut === null ? 0 : Math.max(0, Math.min(all, run.newest_cut - run.first + 1));
-  return html`<p><label>Epochs committed: ${done} of ${all} <meter min="0" max=${all} value=${done}>${done} of ${all}</meter></label></p>`;
+  return html`<p><label>Epochs committed: ${done} of ${all} <meter min="0" max=${all} value=${done}>${done} of ${all}</meter></label></p>
+    <${Progress} of=${run.progress} run=${run} />`;
+}
+
+/** How far the commit is that runs, as its job said a few seconds ago. */
+function Progress({ of, run }) {
+  if (!of) return null;
+  const what = of.stream === run.stream ? "" : ` (stream ${of.stream})`;
+  const tables = of.tables_planned > 1 ? `, ${count(of.tables)} of ${count(of.tables_planned)} tables committed` : "";
+  return html`<p><label>Now${what}: ${told(run)}${tables} <meter min="0" max=${Math.max(1, of.planned)} value=${of.rows}>${of.rows} of ${of.planned}</meter></label></p>`;
 }
