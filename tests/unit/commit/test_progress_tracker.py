@@ -75,6 +75,8 @@ def test_what_sparks_tasks_have_done_counts_while_they_are_asked_and_only_then()
     assert seen(progress) == ("folding", 0, 1_000)
     with progress.counting("a"):
         assert seen(progress) == ("folding", 500, 1_000)
+        share[0] = 0.1  # the next of Spark's jobs counts from its beginning
+        assert seen(progress) == ("folding", 500, 1_000)
         share[0] = 7.0  # nobody's share
         assert seen(progress) == ("folding", 1_000, 1_000)
 

@@ -41,6 +41,7 @@ class RangeProgress:
     _read: int = 0
     _tables: dict[str, tuple[int, int]] = field(default_factory=dict)  # rows, and the number of the stage; 4: done
     _counted: set[str] = field(default_factory=set)  # tables whose stage the engine counts; "" is the whole range
+    _best: tuple[int, int, float] = (0, 0, 0.0)  # stage, rows, work: an engine that counts anew takes no step back
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def read(self, rows: int) -> None:
@@ -87,7 +88,8 @@ class RangeProgress:
             read = min(self.rows, self._read)
         if not known:
             part = max(read / self.rows if self.rows else 0.0, share if "" in counted else 0.0) * _AS_STAGED
-            return "reading", round(self.rows * part), self.rows, part * _SHARES["reading"], 0, 0
+            rows, work = self._forward(0, round(self.rows * part), part * _SHARES["reading"])
+            return "reading", rows, self.rows, work, 0, 0
         planned = sum(rows for _, (rows, _) in known)
         numbers = [number for _, (_, number) in known]
         at = min(min(numbers), len(STAGES) - 1)
@@ -96,7 +98,14 @@ class RangeProgress:
         past = sum(rows * (1.0 if n > at else inside[name] if n == at else 0.0) for name, (rows, n) in known)
         work = sum(rows * _work(n, inside[name]) for name, (rows, n) in known)
         done = sum(number == len(STAGES) for number in numbers)
-        return STAGES[at], round(past), planned, work / planned if planned else 0.0, done, len(known)
+        rows, work = self._forward(at, round(past), work / planned if planned else 0.0)
+        return STAGES[at], min(rows, planned), planned, work, done, len(known)
+
+    def _forward(self, at: int, rows: int, work: float) -> tuple[int, float]:
+        with self._lock:
+            stage, most, furthest = self._best
+            self._best = at, max(rows, most) if at == stage else rows, max(work, furthest)
+            return self._best[1:]
 
     def _asked(self) -> float:
         try:
