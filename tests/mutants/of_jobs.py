@@ -176,8 +176,8 @@ MUTANTS: Final = (
     Mutant(
         "an audit misses what is a dead letter",
         f"{_CORE}/audit/expected_changes.py",
-        " and (row[decoded_rows.BATCH], row[decoded_rows.INDEX]) not in dead",
-        "",
+        "needed=needed and not _is_in(dead, *_place(row))",
+        "needed=needed",
         ("tests/unit/audit/test_expected_changes.py::test_what_has_a_letter_need_not_be_in_its_table_though_it_could_be",),
     ),
     Mutant(
@@ -190,7 +190,7 @@ MUTANTS: Final = (
     Mutant(
         "an audit loses what waits to be written to its files",
         "layers/lake/python/firn_lake/audit/spilled.py",
-        "            sides[1].extend(second)\n",
+        "            for side, more in zip(sides, waiting, strict=True):\n                side.extend(more)\n",
         "",
         ("tests/unit/lake/test_spilled.py::test_all_records_of_a_name_are_in_one_part[1000]",),
     ),

@@ -10,10 +10,12 @@ from typing import Any
 
 import msgspec
 
-from firn.audit.expected_changes import CannotTell, TableLog, changes
+from firn.audit.expected_changes import CannotTell, TableLog, Told, changes
 from firn.audit.ledger import History, Ledger, history, read
 from firn.audit.ledger_view import Difference, Keeping, View
+from firn.audit.plain_changes import as_logged
 from firn.audit.row_check import AppendRows, Logged, MirrorRows, RowAccount, Values
+from firn.audit.sure_verdicts import PlainRow, SureVerdicts, is_whole, linked
 from firn.audit.verdict import Audit, audit
 from firn.changes.decode.types import STRING
 from firn.changes.merge.fold import Key, RowChange
@@ -112,32 +114,54 @@ def unharmed(log: TableLog, logged: list[Logged], rows: list[tuple[Any, Any]]) -
 
 
 def row_audited(
-    stream: Stream, ground: MemoryGround, *, deep: bool = True, damage: Damage = unharmed
+    stream: Stream, ground: MemoryGround, *, deep: bool = True, damage: Damage = unharmed, one_by_one: bool = False
 ) -> dict[str, RowAccount]:
     """The tables row by row, as firn_lake.audit does it for Iceberg: in one part, and with the table's own facts.
-    `damage`: what becomes of a table's rows before they are looked at."""
+    `damage`: what becomes of a table's rows before they are looked at; `one_by_one`: all by the full rule."""
     view = View(ledger(stream, ground), stream.now, Keeping())
     current = stream.config.streams[STREAM]
     logs: dict[TableName, TableLog] = {}
     for name, table in ground.catalog.tables.items():
         with suppress(CannotTell):
             logs[name] = TableLog(view, name, table.state(), current, deep=deep)
-    told: dict[TableName, list[Logged]] = {name: [] for name in logs}
-    for log, some in changes(stream.store, view, list(logs.values())):
-        told[log.name] += some
+    told: dict[TableName, Told] = {name: Told([], []) for name in logs}
+    for log, some in changes(stream.store, view, list(logs.values()), one_by_one=one_by_one):
+        told[log.name].plain.extend(some.plain)
+        told[log.name].logged.extend(some.logged)
     found = {}
     for name, log in logs.items():
-        table = ground.catalog.tables[name]
+        table, mine = ground.catalog.tables[name], told[name]
         mode = "mirror" if log.mirror else "append"
         account = found[str(name)] = RowAccount(str(name), mode, whole=log.whole, deep=deep)
         values = Values([column.name for column in log.columns]) if deep else None
-        there = damage(log, told[name], rows_of(table, mirror=log.mirror))
+        every = [*mine.logged, *(as_logged(one, log.names, mirror=log.mirror) for one in mine.plain)]
+        rows = damage(log, every, rows_of(table, mirror=log.mirror))
+        logged = mine.logged
+        if not one_by_one:
+            plain, rows = plain_rows(rows, log)
+            sure = SureVerdicts(account, log.names, mirror=log.mirror, values=values, truncates=log.truncates)
+            apart = linked(log.moving, logged, mine.plain) if deep else set()
+            logged, rows = sure.unsettled(mine.plain, plain, apart, logged, rows)
         if log.mirror:
             judge = MirrorRows(
                 account, whole=log.whole, truncates=log.truncates, refused=log.refused, facts=partial(_facts, table),
                 values=values,
             )  # fmt: skip
-            judge.judge(told[name], there)
+            judge.judge(logged, rows)
         else:
-            AppendRows(account, whole=log.whole, values=values).judge(told[name], there)
+            AppendRows(account, whole=log.whole, values=values).judge(logged, rows)
     return found
+
+
+def plain_rows(rows: list[tuple[Any, Any]], log: TableLog) -> tuple[list[PlainRow], list[tuple[Any, Any]]]:
+    """The rows that are plain, as firn_lake reads them, and the others."""
+    plain: list[PlainRow] = []
+    others: list[tuple[Any, Any]] = []
+    for name, row in rows:
+        if not log.mirror:
+            plain.append((name, b"", None, tuple(row.get(one) for one in log.names)))
+        elif is_whole(row.order) and not row.held:
+            plain.append((name, row.order, row.source, tuple(row.values.get(one) for one in log.names)))
+        else:
+            others.append((name, row))
+    return plain, others

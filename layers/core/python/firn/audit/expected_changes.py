@@ -1,17 +1,20 @@
 """What the log says must be in a table, change by change: the staged batches read once for all tables, in the order of
 their epochs, and decoded as the commit job decodes them. Nothing is kept of a batch that was handed on.
 
+Most changes are plain (plain_changes), and are decoded by columns. The others are decoded one by one.
+
 A change is needed if the table is said to have its epoch, and nothing says that it was left out: a dead letter, a
 quarantined epoch, one that the table was told to skip. What is not committed yet is not looked at.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from firn.audit.ledger import History, Tick
 from firn.audit.ledger_view import View
+from firn.audit.plain_changes import Columns, PlainChange, PlainDecoder, plain_of
 from firn.audit.row_check import NOTHING, Logged
 from firn.changes.decode.row_decoder import Decoder
 from firn.changes.decode.types import Column, storable
@@ -21,7 +24,7 @@ from firn.changes.merge.ordering import Order
 from firn.changes.metadata_columns import BEFORE, OP
 from firn.changes.redelivery import Early, Placed, early, lowest
 from firn.commit.lake import place_of
-from firn.commit.staged_changes import raw_changes
+from firn.commit.staged_changes import raw_changes, raw_columns
 from firn.config.model import StreamConfig
 from firn.config.modes import MODES
 from firn.config.names import TableName
@@ -38,12 +41,22 @@ from firn.tables.table_plan import Planned, planned
 from firn.tables.table_state import EPOCH, MODE, TableState
 
 Raw = Mapping[str, Any]
+Dead = Mapping[str, Collection[int]]
+"""The dead letters of commits: indexes by batch."""
 _Way = tuple[Target, Planned, Decoder]
 _AT_ONCE: Final = 16  # staged objects that are held at once
 
 
 class CannotTell(Exception):
     """The rows of a table can't be compared with the log; the text says why."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """Changes of one table: the plain ones, and the others."""
+
+    plain: list[PlainChange]
+    logged: list[Logged]
 
 
 class TableLog:
@@ -75,6 +88,7 @@ class TableLog:
         skipped = view.ledger.known.left_out.get(str(name), ())
         self._left_out = {*out, *(n for first, last in skipped for n in range(first, last + 1))}
         self._ways: dict[int, _Way | None] = {}
+        self._decoders: dict[int, PlainDecoder] = {}  # by that of the rows, which a way keeps
         self._facts = TableFacts()
         self.truncates: list[Logged] = []
         self.refused: set[bytes] = set()
@@ -94,6 +108,11 @@ class TableLog:
     def columns(self) -> list[Column]:
         """The table's columns that changes fill, under the names that the changes' values have."""
         return list(self._usual[2].decoding.columns)
+
+    @property
+    def names(self) -> list[str]:
+        """What plain changes have values of: the columns, and of an append table op and row before."""
+        return [*(column.name for column in self.columns), *([] if self.mirror else [OP, BEFORE])]
 
     @property
     def key(self) -> list[Column]:
@@ -118,18 +137,36 @@ class TableLog:
         high = self._view.cut.high if self._view.cut else None
         return replace(rules, commits=tells_commits(high, rules.generation)).order
 
-    def logged(self, n: int, raw: Sequence[Raw], dead: set[tuple[str, int]]) -> Iterator[Logged]:
-        """Changes of epoch n, as they are read from a batch. `dead`: (batch, index) of dead letters."""
+    def told(self, n: int, columns: Columns, places: Sequence[int], dead: Dead, *, one_by_one: bool = False) -> Told:
+        """Changes of epoch n, those at some places of a staged object. `one_by_one`: none as plain."""
         way = self._way(n)
         if way is None:
-            return
-        self._look(raw)
-        decoder, needed = way[2], bool(self.needs(n))
+            return Told([], [])
+        self._look(columns, places)
+        some: list[PlainChange] = []
+        # What an epoch holds that the table need not have in is never plain, nor what may have two names.
+        two_names = not self.mirror and self._view.ledger.stream in self.state.first_identity
+        if not one_by_one and self.needs(n) and not two_names:
+            some, places = self._plain(way[2]).split(columns, places, dead.get(columns["batch"][0], ()))
+        raw = [{name: column[place] for name, column in columns.items()} for place in places]
+        others = list(self._logged(n, way[2], raw, dead))
+        if one_by_one or not self.mirror:
+            return Told(some, others)
+        plain = [plain_of(one, self.names, deep=self.deep) for one in others]
+        some += [one for one in plain if one is not None]
+        return Told(some, [one for one, as_plain in zip(others, plain, strict=True) if as_plain is None])
+
+    def _plain(self, decoder: Decoder) -> PlainDecoder:
+        if id(decoder) not in self._decoders:
+            stream = self._view.ledger.stream
+            self._decoders[id(decoder)] = PlainDecoder(decoder, stream, self.names if self.deep else None)
+        return self._decoders[id(decoder)]
+
+    def _logged(self, n: int, decoder: Decoder, raw: Sequence[Raw], dead: Dead) -> Iterator[Logged]:
+        needed = bool(self.needs(n))
         good, bad = decoded_rows.decoded_by(decoder, raw)
         for row in good:
-            yield self._one(
-                row, decoder, needed=needed and (row[decoded_rows.BATCH], row[decoded_rows.INDEX]) not in dead
-            )
+            yield self._one(row, decoder, needed=needed and not _is_in(dead, *_place(row)))
         for row in bad:
             self.refused.add(row[decoded_rows.ORD])
             if not self.mirror:
@@ -137,11 +174,11 @@ class TableLog:
                 yield Logged(name, row[decoded_rows.BATCH], row[decoded_rows.INDEX], needed=False, other=other)
         for one in raw if self.mirror else ():
             for change in decoded_rows.truncates([one], decoder.decoding.names):
-                alive = needed and (one["batch"], one["index"]) not in dead
+                alive = needed and not _is_in(dead, one["batch"], one["index"])
                 self.truncates.append(Logged((), one["batch"], one["index"], alive, change))
 
     def _one(self, row: Sequence[Any], decoder: Decoder, *, needed: bool) -> Logged:
-        place = row[decoded_rows.BATCH], row[decoded_rows.INDEX]
+        place = _place(row)
         if self.mirror:
             change = decoded_rows.row_change(row, decoder.decoding)
             if change.op == "c" and change.unavailable and change.position:
@@ -160,14 +197,13 @@ class TableLog:
         first = decoded_rows.first_identity(row) if stream in self.state.first_identity else None
         return decoded_rows.identity(row, stream), first
 
-    def _look(self, raw: Sequence[Raw]) -> None:
+    def _look(self, columns: Columns, places: Sequence[int]) -> None:
         """Learns the inline schemas."""
+        ids, known = columns["schema_id"], {None, *self._facts.schemas, *self._facts.bad_schemas}
         new = {
-            (one["schema_id"], bool(one["flat"])): one["schema"]
-            for one in raw
-            if one["schema_id"] is not None
-            and one["schema_id"] not in self._facts.schemas
-            and one["schema_id"] not in self._facts.bad_schemas
+            (ids[place], bool(columns["flat"][place])): columns["schema"][place]
+            for place in places
+            if ids[place] not in known
         }
         said = [
             {"table": "", "fact": "schema", "schema_id": name, "flat": flat, "value": text}
@@ -227,10 +263,15 @@ class TableLog:
 
 
 def changes(
-    store: Store, view: View, logs: Sequence[TableLog], tick: Tick = lambda *_: None
-) -> Iterator[tuple[TableLog, Iterator[Logged]]]:
+    store: Store,
+    view: View,
+    logs: Sequence[TableLog],
+    tick: Tick = lambda *_: None,
+    *,
+    one_by_one: bool = False,
+) -> Iterator[tuple[TableLog, Told]]:
     """All changes of the log that these tables have or may have, batch by batch. What a TableLog gathers is whole once
-    all is read.
+    all is read. `one_by_one`: none as plain.
 
     Raises StorageUnavailable, UnreadableBatch.
     """
@@ -250,14 +291,23 @@ def changes(
                 continue
             era = eras.of_batch(batch.id, n) if eras else 0
             for order in dict.fromkeys(log.order(n) for log in mine):
-                tables: dict[str, list[Raw]] = {}
                 by = replace(order, generation=era, kept=kept)
-                for one in raw_changes(body, n, batch.id, place_of(n, number), by):
-                    tables.setdefault(one["table"], []).append(one)
+                columns = raw_columns(body, n, batch.id, place_of(n, number), by)
+                at = _by_table(columns["table"])
                 for log in mine:
-                    raw = [one for source in sorted(log.sources(n)) for one in tables.get(source, ())]
-                    if raw and log.order(n) == order:
-                        yield log, log.logged(n, raw, dead)
+                    places = [one for source in sorted(log.sources(n)) for one in at.get(source, ())]
+                    if places and log.order(n) == order:
+                        yield log, log.told(n, columns, places, dead, one_by_one=one_by_one)
+
+
+def _by_table(tables: Sequence[str]) -> Mapping[str, Sequence[int]]:
+    """The places of each source table."""
+    if len(set(tables)) == 1:
+        return {tables[0]: range(len(tables))}
+    found: dict[str, list[int]] = {}
+    for place, table in enumerate(tables):
+        found.setdefault(table, []).append(place)
+    return found
 
 
 def _kept(
@@ -302,15 +352,27 @@ def _wanted(view: View, logs: Sequence[TableLog]) -> Iterator[tuple[int, int, Ep
                 yield n, number, batch, mine
 
 
-def _dead(store: Store, view: View) -> set[tuple[str, int]]:
-    """(batch, index) of the dead letters of commits."""
-    of_commits = [path for path in view.ledger.dead if layout.commit_of(layout.dead_name(path)) is not None]
-    return {(letter.batch, letter.index) for path in of_commits for letter in read_dead(store, path)}
+def _dead(store: Store, view: View) -> Dead:
+    found: dict[str, set[int]] = {}
+    for path in view.ledger.dead:
+        if layout.commit_of(layout.dead_name(path)) is not None:
+            for letter in read_dead(store, path):
+                found.setdefault(letter.batch, set()).add(letter.index)
+    return found
+
+
+def _is_in(dead: Dead, batch: str, index: int) -> bool:
+    return index in dead.get(batch, ())
+
+
+def _place(row: Sequence[Any]) -> tuple[str, int]:
+    return row[decoded_rows.BATCH], row[decoded_rows.INDEX]
 
 
 def _bare(change: RowChange) -> RowChange:
     """The change as far as it says which change decides the row."""
-    return replace(change, values=None if change.values is None else NOTHING, unavailable=frozenset())
+    values = None if change.values is None else NOTHING
+    return RowChange(change.op, change.key, change.position, change.order, values, source=change.source)
 
 
 def _streams(state: TableState) -> set[str]:

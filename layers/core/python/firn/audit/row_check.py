@@ -118,6 +118,11 @@ class RowAccount:
         for column in columns:
             self.columns[column] = self.columns.get(column, 0) + 1
 
+    def count_found(self, rows: int) -> None:
+        """Takes in so many rows that are right."""
+        self.expected += rows
+        self.found += rows
+
     def not_told(self, why: str) -> None:
         """A row, or a value of one, that could not be judged (UNTOLD)."""
         self.untold[why] = self.untold.get(why, 0) + 1
@@ -147,6 +152,20 @@ class Values:
                 else:
                     found[place][0].append(column)
         return [(columns, place in unsure) for place, (columns, _) in enumerate(found)]
+
+    def differing(
+        self, names: Sequence[str], wanted: Sequence[Sequence[Any]], there: Sequence[Sequence[Any]]
+    ) -> set[int]:
+        """The numbers of the rows of which a value may differ: `compare` tells whether it does. `names`: of the values
+        of each row."""
+        found: set[int] = set()
+        if not wanted:
+            return found
+        for column, want, have in zip(names, zip(*wanted, strict=True), zip(*there, strict=True), strict=True):
+            if column in self._columns:
+                pairs = zip(self._stored(column, want), have, strict=True)
+                found.update(number for number, (one, other) in enumerate(pairs) if one != other)
+        return found
 
 
 class MirrorRows:

@@ -24,6 +24,12 @@ _SAID: Final = ("table", "flat", "schema_id", "fact", "value")
 def raw_changes(body: bytes, epoch: int, batch: str, place: int, order: Order) -> list[dict[str, Any]]:
     """The rows of one staged object, each with its position and the text of its inline schema. `place`: as for
     `placed`. Raises UnreadableBatch."""
+    columns = raw_columns(body, epoch, batch, place, order)
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+
+
+def raw_columns(body: bytes, epoch: int, batch: str, place: int, order: Order) -> dict[str, Sequence[Any]]:
+    """The same by columns, which takes half as long. Raises UnreadableBatch."""
     table = _read(body, batch)
     rows = table.num_rows
     there = {name: table.column(name).to_pylist() for name in table.column_names}
@@ -36,7 +42,7 @@ def raw_changes(body: bytes, epoch: int, batch: str, place: int, order: Order) -
         "epoch": [epoch] * rows,
         "batch": [batch] * rows,
     }
-    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    return columns
 
 
 def _read(body: bytes, batch: str) -> Any:

@@ -1,7 +1,8 @@
 """The rows of a stream's tables against its log (firn.audit.row_check), read by PyIceberg and without Spark.
 
 The log is read once, for all tables; then each table once. Both are divided by a hash of the key or identity into parts
-that are compared one after the other. Memory: some batches and one part, a hundred megabytes or so, and what can't be
+that are compared one after the other: plain changes with plain rows by the newest of each key (sure_verdicts), and what
+that does not settle by the full rule. Memory: some batches and one part, a hundred megabytes or so, and what can't be
 divided: all changes of one key, all truncates, and the keys that changed keys with values left out connect. On disk, in
 the system's temporary folder: some hundred bytes for each change and row, with `deep` the row itself.
 """
@@ -9,31 +10,28 @@ the system's temporary folder: some hundred bytes for each change and row, with 
 import tempfile
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 from pyiceberg.schema import Schema
 
-from firn.audit.expected_changes import CannotTell, TableLog, changes
+from firn.audit.expected_changes import CannotTell, TableLog, Told, changes
 from firn.audit.ledger import Ledger, Tick
 from firn.audit.ledger_view import Keeping, View
-from firn.audit.row_check import NOTHING, AppendRows, Logged, MirrorRows, RowAccount, Values
-from firn.changes.decode.types import STRING, Column
+from firn.audit.row_check import AppendRows, Logged, MirrorRows, RowAccount, Values
+from firn.audit.sure_verdicts import SureVerdicts, linked
 from firn.changes.merge.fold import Key, Row, RowChange
-from firn.changes.metadata_columns import BEFORE, IDENTITY, OP
 from firn.config.model import StreamConfig
 from firn.config.names import TableName
-from firn.tables.table_state import of_unnamed
 from firn_lake.audit.spilled import Spilled
-from firn_lake.fresh.delete_memory import Facts, rows_of
-from firn_lake.fresh.key_lookup import values_in
+from firn_lake.audit.table_rows import TableRows
+from firn_lake.fresh.delete_memory import Facts
 from firn_lake.fresh.pending_table import state_of
 from firn_lake.fresh.plain_values import plain, typed
-from firn_lake.reading.rows import Rows
 from firn_lake.reading.versions import version_at
 from firn_lake.refs.rollback import BACK_TO
 from firn_lake.schemas.arrow_types import arrow_schema
@@ -48,8 +46,8 @@ if TYPE_CHECKING:
 
 WHOLE_UP_TO: Final = 100_000  # rows: of larger tables a deep audit takes a sample, if nobody says how much
 USUAL_SAMPLE: Final = 10_000  # rows
-_LOG, _TABLE = 0, 1
-_OFTEN: Final = 10_000  # rows
+_LOG, _TABLE, _PLAIN_LOG, _PLAIN_TABLE = range(4)
+Record = TypeVar("Record", bound=tuple[Any, ...])
 
 
 @dataclass(frozen=True)
@@ -84,6 +82,10 @@ class Sampling:
         self.share = share
         self._salt = seed.to_bytes(8, "big")
 
+    def of(self, records: list[Record]) -> list[Record]:
+        """Those of the records, which begin with their name, that are."""
+        return records if self.share >= 1 else [one for one in records if self.takes(one[0])]
+
     def takes(self, name: Hashable) -> bool:
         """Whether this key, or identity, is."""
         if self.share >= 1:
@@ -107,12 +109,14 @@ class _Table:
         self.found = RowAccount(str(log.name), mode, self.version.id, deep=depth.deep, share=share)
         self._folder, self._name = folder, log.name.slug.replace("/", ".")
         self._records = int((events + self._rows) * share)
-        self._spilled = Spilled(folder, self._name, self._records)
+        self._spilled = Spilled(folder, self._name, self._records, sides=4)
+        self._rows_there = TableRows(self.version, log)
         self._others = False
 
-    def take(self, some: Iterable[Logged]) -> None:
+    def take(self, some: Told) -> None:
         """Changes of the log."""
-        for one in some:
+        self._spilled.put_all(_PLAIN_LOG, self._sampling.of(some.plain))
+        for one in some.logged:
             self._others = self._others or one.other is not None
             if self._sampling.takes(one.name):
                 self._spilled.put(one.name, _LOG, one)
@@ -121,24 +125,41 @@ class _Table:
         """Reads the table, and compares."""
         log, found = self.log, self.found
         found.whole = log.whole
-        for done, (name, row) in enumerate(self._mirror_rows() if log.mirror else self._append_rows(), 1):
-            if name is None or self._others or self._sampling.takes(name):
-                self._spilled.put(name, _TABLE, (name, row))
-            if done % _OFTEN == 0:
-                tick(found.table, done, max(self._rows, done))
+        done = 0
+        for mine, others in self._rows_there:
+            self._spilled.put_all(_PLAIN_TABLE, mine if self._others else self._sampling.of(mine))
+            for name, row in others:
+                if name is None or self._others or self._sampling.takes(name):
+                    self._spilled.put(name, _TABLE, (name, row))
+            done += len(mine) + len(others)
+            tick(found.table, done, max(self._rows, done))
         self._note()
         values = self._values() if self._deep else None
-        if not log.mirror:
-            self._judge_append(values)
-            return found
+        sure = SureVerdicts(found, log.names, mirror=log.mirror, values=values, truncates=log.truncates)
+        if log.mirror:
+            self._judge_mirror(sure, values)
+        else:
+            self._judge_append(sure, values)
+        return found
+
+    def _parts(
+        self, sure: SureVerdicts, apart: Collection[Key]
+    ) -> Iterator[tuple[list[Logged], list[tuple[Any, Any]]]]:
+        """What the full rule has to judge: what is not plain, and of what is plain all that is not surely right.
+        `apart`: names that are not settled before."""
+        for logged, rows, plain_log, plain_rows in self._spilled.parts():
+            yield sure.unsettled(plain_log, plain_rows, apart, logged, rows)
+
+    def _judge_mirror(self, sure: SureVerdicts, values: Values | None) -> None:
+        log = self.log
         whole_log = self._sampling.share >= 1
         groups = self._linked() if self._deep else set()
         mirror = MirrorRows(
-            found, whole=log.whole, truncates=log.truncates, refused=log.refused, facts=self._facts, values=values,
+            self.found, whole=log.whole, truncates=log.truncates, refused=log.refused, facts=self._facts, values=values,
             moved=groups if not (whole_log and log.whole) else (),
         )  # fmt: skip
         aside: tuple[list[Logged], list[tuple[Key, Row]]] = ([], [])
-        for logged, rows in self._spilled.parts():
+        for logged, rows in self._parts(sure, groups):
             if groups:
                 aside[0].extend(one for one in logged if one.name in groups)
                 aside[1].extend(one for one in rows if one[0] in groups)
@@ -146,14 +167,13 @@ class _Table:
                 rows = [one for one in rows if one[0] not in groups]
             mirror.judge(logged, rows)
         mirror.judge(*aside)
-        return found
 
-    def _judge_append(self, values: Values | None) -> None:
+    def _judge_append(self, sure: SureVerdicts, values: Values | None) -> None:
         # A sample is of first names: whether a row by its other name is of the sample is not known.
         whole = self.log.whole and not (self._others and self._sampling.share < 1)
         append = AppendRows(self.found, whole=whole, values=values)
         again = Spilled(self._folder, self._name + ".again", self._records)
-        for logged, rows in self._spilled.parts():
+        for logged, rows in self._parts(sure, set()):
             absent, unknown = append.judge(logged, rows, others=self._others)
             for one in absent:
                 again.put(one.name, _LOG, one)
@@ -175,53 +195,15 @@ class _Table:
             )
 
     def _linked(self) -> set[Key]:
-        """The keys of changes at one position with a create that left values out: they are folded together."""
+        """The keys that are folded together."""
         moving = self.log.moving
         if not moving:
             return set()
-        found: set[Key] = set()
-        for logged, _ in self._spilled.parts():
-            found |= {
-                one.name for one in logged if one.change and one.change.op in "cd" and one.change.position in moving
-            }
-        return found
-
-    def _stored_name(self, name: str) -> str:
-        """What the table calls a column that firn.yaml renames and no commit has renamed yet."""
-        return next((old for old, new in self.log.plan.due.items() if new == name), name)
-
-    def _mirror_rows(self) -> Iterator[tuple[Key, Row]]:
-        names = self.log.plan.due
-        columns = self._stored_columns() if self._deep else []
-        if self.version.id is None:
-            return
-        for key, row in rows_of(self.version, columns, self.log.key, None, of_unnamed(self.log.state.sources)):
-            if not self._deep:
-                yield key, replace(row, values=NOTHING, held={})
-            elif names:
-                yield key, replace(row, values=_renamed(row.values, names), held=_renamed(row.held, names))
-            else:
-                yield key, row
-
-    def _append_rows(self) -> Iterator[tuple[str | None, Mapping[str, Any]]]:
-        columns = [*self._stored_columns(), Column(OP, STRING), Column(BEFORE, STRING)] if self._deep else []
-        identity = Column(IDENTITY, STRING)
-        there = [name for name in (IDENTITY, *(c.name for c in columns)) if name in self.version.columns]
-        if self.version.id is None or not there:
-            return
-        for batch in Rows(self.version, self.version.select(there, metadata=True)):
-            identities = values_in(batch, [identity])[IDENTITY]
-            found = values_in(batch, columns)
-            for place, one in enumerate(identities):
-                row = {name: values[place] for name, values in found.items()}
-                yield one, _renamed(row, self.log.plan.due) if self._deep else NOTHING
-
-    def _stored_columns(self) -> list[Column]:
-        return [replace(column, name=self._stored_name(column.name)) for column in self.log.columns]
+        return set().union(*(linked(moving, logged, plain_log) for logged, _, plain_log, _ in self._spilled.parts()))
 
     def _values(self) -> Values:
         kinds = {column.name: column.type for column in self.log.columns}
-        stored_names = [column.name for column in self._stored_columns()]
+        stored_names = [column.name for column in self._rows_there.stored_columns()]
         # A table of changes that say nothing has no column but Firn's own.
         arrow = arrow_schema(self.version.select(stored_names, metadata=True) if stored_names else Schema())
 
@@ -229,13 +211,12 @@ class _Table:
             if column not in kinds:
                 return values
             try:
-                into = arrow.field(self._stored_name(column)).type
+                into = arrow.field(self._rows_there.stored_name(column)).type
                 return plain(typed(values, kinds[column], into), kinds[column])
             except (pa.ArrowException, TypeError, ValueError, OverflowError):
                 return values  # one that does not fit: it can't be what the table holds
 
-        names = [*kinds, *([] if self.log.mirror else [OP, BEFORE])]
-        return Values(names, _retyped(self._iceberg), stored)
+        return Values(self.log.names, _retyped(self._iceberg), stored)
 
     def _facts(self, keys: Collection[Key]) -> Iterable[RowChange]:
         """Deletes and truncates that the table remembers, as far as the log may be younger than they are."""
@@ -291,10 +272,6 @@ def _rolled_back(table: "Table", stream: str) -> set[int]:
             high = max((epochs_of(old).get(stream, 0) for old in history[place + 1 :]), default=0)
             found |= set(range(low + 1, high + 1))
     return found
-
-
-def _renamed(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    return {names.get(name, name): value for name, value in values.items()}
 
 
 def _retyped(table: "Table") -> set[str]:

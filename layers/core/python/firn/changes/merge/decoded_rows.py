@@ -65,7 +65,11 @@ def why_of(rejected: Iterable[Sequence[Any]]) -> dict[ChangeId, Why]:
 
 def key_of(row: Sequence[Any], decoding: Decoding) -> Key:
     """The key of a decoded row."""
-    key = [row[WIDTH + i] for i in decoding.key]
+    return key_of_values([row[WIDTH + i] for i in decoding.key], decoding)
+
+
+def key_of_values(key: Sequence[Any], decoding: Decoding) -> Key:
+    """The decoded values of the key's columns as a key."""
     return fold.key_of(map(_single, key, (decoding.columns[i].type for i in decoding.key)) if decoding.singles else key)
 
 
@@ -111,11 +115,16 @@ def identity(row: Sequence[Any], stream: str) -> str:
     apart by. The order holds position, op and content."""
     if row[POS] is None:
         return _hashed(_arrived(row))
-    which = f"o{row[OCCURRENCE]}" if row[TX_ORDER] is None else f"t{row[TX_ORDER]}"
-    if row[OCCURRENCE] == OWN_PLACE:
+    return placed_identity(stream, row[ORD], row[OCCURRENCE], row[TX_ORDER], row[TABLE])
+
+
+def placed_identity(stream: str, order: bytes, occurrence: int, number: int | None, table: str) -> str:
+    """The same of a change with a position. `number`: its place in its transaction; `table`: its source table."""
+    which = f"o{occurrence}" if number is None else f"t{number}"
+    if occurrence == OWN_PLACE:
         which = "o0"
     # The table's name comes last: it may hold any character, and nothing before it a colon.
-    return _hashed(f"{stream}:{row[ORD].hex().upper()}:{which}:{row[TABLE]}")
+    return _hashed(f"{stream}:{order.hex().upper()}:{which}:{table}")
 
 
 def first_identity(row: Sequence[Any]) -> str:
