@@ -8,6 +8,7 @@ _CORE: Final = "layers/core/python/firn"
 _DISPATCH_TESTS: Final = "tests/unit/dispatch/test_dispatcher.py"
 _TIERING_TESTS: Final = "tests/unit/maintenance/test_tiering.py"
 _QUARANTINE_TESTS: Final = "tests/model/test_quarantine.py"
+_SURE: Final = "tests/property/test_sure_verdicts.py"
 _AUDIT_ROWS: Final = "tests/unit/audit/test_row_check.py"
 _NARROWED: Final = "tests/model/test_narrowing.py"
 
@@ -186,6 +187,41 @@ MUTANTS: Final = (
         "return n not in self._left_out if n <= self._done else None",
         "return True if n <= self._done else None",
         ("tests/unit/audit/test_expected_changes.py::test_what_a_table_was_told_to_skip_need_not_be_in_it",),
+    ),
+    Mutant(
+        "an audit that settles keys by columns takes a dead letter for a change that must be there",
+        f"{_CORE}/audit/plain_changes.py",
+        "if positions[place] is None or faults[place] is not None or indexes[place] in dead:",
+        "if positions[place] is None or faults[place] is not None:",
+        ("tests/unit/audit/test_expected_changes.py::test_what_has_a_letter_need_not_be_in_its_table_though_it_could_be",),
+    ),
+    Mutant(
+        "an audit takes a row that is there twice for right where the newest change made it",
+        f"{_CORE}/audit/sure_verdicts.py",
+        "            if name in there:\n                left.add(name)\n",
+        "            if name in there:\n",
+        (f"{_SURE}::test_of_a_mirror_table_they_are_those_of_the_full_rule[False]",),
+    ),
+    Mutant(
+        "an audit takes a row for right whose change is older than the newest",
+        f"{_CORE}/audit/sure_verdicts.py",
+        "change[ORDER] != row[1]",
+        "change[ORDER] < row[1]",
+        (f"{_SURE}::test_of_a_mirror_table_they_are_those_of_the_full_rule[False]",),
+    ),
+    Mutant(
+        "an audit takes a row for right that a truncate must have emptied",
+        f"{_CORE}/audit/sure_verdicts.py",
+        '(self._emptied.get(one, b""), "t") < place for one in every',
+        '(self._emptied.get(one, b""), "t") > place for one in every',
+        (f"{_SURE}::test_of_a_mirror_table_they_are_those_of_the_full_rule[False]",),
+    ),
+    Mutant(
+        "an audit settles a key alone whose values another key's row takes with it",
+        f"{_CORE}/audit/sure_verdicts.py",
+        'one[OPERATION] in "cd" and one[ORDER][1 : 1 + WIDTH] in moving',
+        'one[OPERATION] in "c" and one[ORDER][1 : 1 + WIDTH] in moving',
+        (f"{_SURE}::test_of_a_mirror_table_they_are_those_of_the_full_rule[True]",),
     ),
     Mutant(
         "an audit loses what waits to be written to its files",

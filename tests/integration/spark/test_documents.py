@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from firn.config.names import TableName
 from firn.ingest import accept
+from firn_lake.audit.row_audit import Depth
 from firn_lake.lake import Lake as Reader
 from firn_spark import rebuild
 from firn_spark.rebuild import Request
@@ -54,6 +55,7 @@ def test_a_collection_is_the_sources_without_its_documents(
     assert of(lake.rows("lake.t")) == shown(source, EMITTER)
     assert letters(lake) == []
     assert audited(lake).balanced
+    assert audited(lake, Depth()).balanced
     again = Request("r1", TableName("lake", "t"), into=TableName("lake", "again"))
     assert rebuild.run(again, lake.staging, lake.warehouse, lake.catalog_uri, spark=lake.spark, size=1) == 0
     assert of(lake.rows("lake.again")) == shown(source, EMITTER)

@@ -1,14 +1,18 @@
 """Which changes of the log a table must have in, with the real ingest, job and log over tables in memory."""
 
+import random
 from typing import Any
 
 import pytest
 
 from firn.audit.row_check import RowAccount
+from firn.config.names import TableName
+from firn.ingest.accept import accept
 from firn.ingest.replay import Choice, replay
 from firn.log import epochs, layout
 from firn.log.dead_letters.letters import DeadLetter, write_dead
 from tests.model.lake_contract import CONFIG, ORDERS, STREAM, Stream, event
+from tests.property.test_event_histories import EMITTERS, requests_of
 from tests.unit.audit.audited import Ground, release, row_audited, typed
 
 TEXT = CONFIG.replace("columns: {id: int}", "columns: {id: string}")
@@ -89,3 +93,16 @@ def test_of_a_truncate_that_is_committed_nothing_is_expected(stream: Stream, gro
 
     found = row_audited(stream, ground, damage=came_back)["lake.orders"]
     assert (found.surplus, [one.row for one in found.samples]) == (1, [("1",)])
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_updates_that_change_parts_of_values_are_changes_like_others(ground: Ground, deep: bool) -> None:
+    mongodb = "streams: {shop: {envelope: mongodb, tables: {shop.t: {to: lake.t, key: [_id]}}}}"
+    stream, dice = Stream(ground, mongodb), random.Random(1)
+    histories = (requests_of(EMITTERS["mongodb"], dice)[0] for _ in range(1_000))
+    for body in next(bodies for bodies in histories if b'"addr.' in b"".join(bodies)):
+        accept(stream.store, stream.config, STREAM, body, now=stream.tick())
+        assert stream.commit(stream.seal()) == 0
+    found = row_audited(stream, ground, deep=deep)["lake.t"]
+    assert found.right, found
+    assert found.found == len(ground.rows(TableName("lake", "t"))) > 0
