@@ -17,7 +17,7 @@ from firn.config.catalogs import KINDS
 from firn.config.event_sources import KafkaOrder
 from firn.config.file_sinks import FileCompression, FileFormat
 from firn.config.file_writing_reader import Codec
-from firn.config.maintenance import FEWEST_SNAPSHOTS, MOST_SNAPSHOTS, StorageClass
+from firn.config.maintenance import FEWEST_SNAPSHOTS, MOST_SNAPSHOTS, Expirer, StorageClass
 from firn.config.model import AuthBy, SnapshotReads, Update, Way, Write
 from firn.config.modes import MODES
 from firn.config.pull_source import Plugin
@@ -314,6 +314,7 @@ def _care() -> Schema:
             "expire": section(
                 "Letting snapshots go.",
                 {
+                    "by": words("Who does it: a REST catalog itself, else Firn.", get_args(Expirer), None),
                     "keep": quantity("Younger snapshots stay.", _DURATION, "5d"),
                     "at_least": whole("So many stay however old.", FEWEST_SNAPSHOTS, MOST_SNAPSHOTS, "100"),
                     "at_most": whole("No more than so many stay.", FEWEST_SNAPSHOTS, MOST_SNAPSHOTS, "1000"),

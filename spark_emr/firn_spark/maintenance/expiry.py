@@ -31,8 +31,9 @@ from firn_spark.tables.java import java_class
 _ERRORS: Final = "org.apache.iceberg.exceptions"
 # Commits always came first. (A tag or a branch that was made meanwhile and holds a snapshot: IllegalArgumentException.)
 _OVERTAKEN: Final = f"{_ERRORS}.CommitFailedException"
-# Such a commit says which snapshots go, and not which refs it knew (docs/adr/0028-one-registry-of-catalogs.md).
+# Such a commit says which snapshots go, and not which refs it knew (docs/adr/0076-expiry-on-rest-catalogs.md).
 _REST: Final = "RESTTableOperations"
+_REST_FORMAT: Final = 2
 _MOST_REASONS: Final = 20  # tags have one each
 _AT_ONCE: Final = 8  # files removed at a time
 
@@ -152,12 +153,9 @@ def expire(
         return Expired(name, kept=len(table.state.ancestry))
     if table.state.properties.get("gc.enabled", "true").lower() == "false":
         return Expired(name, refused="the table's property gc.enabled is false: its files are another table's too")
-    if str(table.java.operations().getClass().getSimpleName()) == _REST:
-        return Expired(
-            name,
-            refused="its REST catalog would let go of a snapshot although a tag was put on it meanwhile, and of the "
-            "tag: a cut that is being kept. Leave expiry to the catalog, or run expire_snapshots while no cut is kept",
-        )
+    rest = str(table.java.operations().getClass().getSimpleName()) == _REST
+    if (why := _left_to_others(table, expiry, rest=rest)) is not None:
+        return Expired(name, refused=why)
     snapshots = read(Tables(spark).metadata(table))
     now_ms = int(now.timestamp() * 1_000)
     found = plan(snapshots, expiry, now_ms, must_stay=must_stay, counted=counted)
@@ -173,14 +171,37 @@ def expire(
     )
     if dry_run or found.refused:
         return told
-    if found.carry:
+    if found.carry and not (rest and found.expired):  # there what lets go carries it, too
         fence.carry(spark, table, found.carry)
     if not (found.expired or found.refs):
         return told
     if busy and not found.worth:
         return Expired(name, 0, told.kept, told.snapshots, told.carried, oldest=told.oldest, plan=found)
-    _let_go(spark, table, snapshots, found)
+    if rest:
+        _let_go_over_rest(spark, table, snapshots, found)
+    else:
+        _let_go(spark, table, snapshots, found)
     return told
+
+
+def _left_to_others(table: Table, expiry: Expiry, *, rest: bool) -> str | None:
+    """Why Firn lets nothing go here; None if it does."""
+    if expiry.by == "catalog":
+        return "firn.yaml leaves it to the catalog (care.expire.by: catalog)"
+    if not rest:
+        return None
+    if expiry.by is None:
+        return (
+            "a REST catalog lets old snapshots go itself, or is left alone: if this one does not, write "
+            "care.expire.by: firn in firn.yaml (docs/care.md says what it asks of those who set tags)"
+        )
+    version = int(table.java.operations().current().formatVersion())
+    if version > _REST_FORMAT:
+        return (
+            f"format version {version} in a REST catalog: PyIceberg, by which Firn sets tags, can't move such a "
+            "table's main, so that a tag could be lost. Leave it to the catalog (care.expire.by: catalog)"
+        )
+    return None
 
 
 def _is_early(table: Table, expiry: Expiry, busy: bool) -> bool:
@@ -213,6 +234,24 @@ def _let_go(spark: SparkSession, table: Table, snapshots: Snapshots, found: Plan
         raise
     finally:
         pool.shutdown()
+
+
+def _let_go_over_rest(spark: SparkSession, table: Table, snapshots: Snapshots, found: Plan) -> None:
+    """In one commit that moves main by a snapshot of nothing: the catalog refuses it where main moved since, which each
+    tag of Firn's does too. The files of what goes are left to the next look for orphans: Iceberg's clean-up in a
+    transaction would take them where the commit is refused as well."""
+    gone = [ref.name for ref in snapshots.refs if ref.name in found.refs and ref.kind == "branch"]
+    if gone:  # it would go with what is committed to it in this moment
+        raise fence.LostRace(f"{table.name}: the age of branch {gone[0]} is over: drop it, and expire again")
+    both = table.java.newTransaction()
+    update = both.expireSnapshots().cleanExpiredFiles(False).expireOlderThan(0)
+    for one in found.expired:
+        update = update.expireSnapshotId(one)
+    try:
+        update.commit()
+        fence.beside(spark, table, both, found.carry)
+    except IllegalArgumentException as error:  # so pyspark gives Java's: a ref holds one of them by now
+        raise fence.LostRace(f"{table.name}: {str(error).splitlines()[0]}") from error
 
 
 def _oldest(snapshots: Snapshots, found: Plan) -> str | None:

@@ -76,6 +76,23 @@ def alter(spark: SparkSession, table: Table, both: Any, told: Mapping[str, str] 
         both.commitTransaction()
 
 
+def beside(spark: SparkSession, table: Table, both: Any, told: Mapping[str, str]) -> None:
+    """Commits `both` (an org.apache.iceberg.Transaction on the table as it is in `table.state`) together with a
+    snapshot of nothing on main that says what is `told`. A REST catalog checks of a commit only the refs that it moves:
+    so it refuses this one where anything has moved main since.
+
+    Raises LostRace, CommitUnknown, or what the catalog says.
+    """
+    mark = both.newAppend()
+    for name, value in {"firn.format": "1", **told}.items():
+        mark.set(name, value)
+    answers_java(spark.sparkContext._gateway)
+    mark.validateWith(_Stands(table.state.snapshot_id))
+    with _refusals(table, ()):
+        mark.commit()
+        both.commitTransaction()
+
+
 def unmoved(before: Table, now: Table, alterations: int = 0) -> Table:
     """`now`, a later look at a table, if but for so many alterations of the caller's own it still is what was planned
     for. Raises LostRace."""

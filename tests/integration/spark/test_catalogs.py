@@ -3,7 +3,6 @@ rebuild."""
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -12,12 +11,10 @@ from pyspark.sql import SparkSession
 from firn.changes.decode.types import storable
 from firn.changes.metadata_columns import MIRROR_METADATA
 from firn.config.catalogs import NESSIE
-from firn.config.maintenance import Expiry
 from firn.config.names import TableName
 from firn.config.partitions import Partition
 from firn.errors import ConfigError
 from firn_spark import rebuild
-from firn_spark.maintenance import expiry
 from firn_spark.rebuild import Request
 from firn_spark.tables import fence
 from firn_spark.tables.alterations import rename, repartition
@@ -189,17 +186,6 @@ def test_a_table_is_rebuilt_in_place(lake: Lake) -> None:
     assert len([ref for ref in table.metadata.refs if ref != "main"]) == 1, "the rows of before stay, under a tag"
     lake.land([event("c", 30, {"id": 3, "v": "d"})])
     assert values(lake) == {1: "c", 3: "d"}
-
-
-def test_old_snapshots_are_left_to_a_catalog_that_can_lose_a_tag(rest: RestLake) -> None:
-    for number in range(3):
-        rest.land([event("c", 10 + number, {"id": number, "v": "a"})])
-    table = Tables(rest.spark).load(TableName.parse("lake.t"))
-    assert table is not None
-    rule = Expiry(at_least=1, at_most=1)
-    told = expiry.expire(rest.spark, table, rule, datetime.now(UTC) + timedelta(days=400))
-    assert "REST catalog" in told.refused
-    assert len(rest.snapshots("lake.t")) == 3
 
 
 def test_a_job_commits_nothing_to_a_nessie(rest: RestLake) -> None:

@@ -2,7 +2,7 @@
 
     care:
       compact: {target: 128MB, budget: 2GB, sort_by: [customer_id]}
-      expire: {keep: 5d, at_least: 100, at_most: 1000, orphans_after: 3d}
+      expire: {by: firn, keep: 5d, at_least: 100, at_most: 1000, orphans_after: 3d}
       tier: {cold_after: 90d, class: STANDARD_IA}
 
 Read by maintenance_reader.py. docs/configuration.md is the reference for users.
@@ -11,6 +11,7 @@ Read by maintenance_reader.py. docs/configuration.md is the reference for users.
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+Expirer = Literal["firn", "catalog"]
 StorageClass = Literal["STANDARD_IA", "GLACIER_IR", "INTELLIGENT_TIERING"]
 
 # Every sixteenth snapshot has small files merged (maintenance/compaction_trigger.py).
@@ -36,12 +37,14 @@ class Compaction:
 @dataclass(frozen=True)
 class Expiry:
     """Which snapshots stay: those younger than `keep_seconds`, at least `at_least` and at most `at_most` of them
-    (`at_most` wins over the age). `orphan_seconds`: how old a file that no snapshot knows must be to be removed."""
+    (`at_most` wins over the age). `orphan_seconds`: how old a file that no snapshot knows must be to be removed.
+    `by`: who lets them go; None: a REST catalog does so itself, and of all others Firn."""
 
     keep_seconds: int = 5 * 86_400
     at_least: int = 100
     at_most: int = 1_000
     orphan_seconds: int = 3 * 86_400
+    by: Expirer | None = None
 
 
 @dataclass(frozen=True)

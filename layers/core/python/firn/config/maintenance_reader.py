@@ -11,6 +11,7 @@ from firn.config.maintenance import (
     MOST_SNAPSHOTS,
     Care,
     Compaction,
+    Expirer,
     Expiry,
     StorageClass,
     Tiering,
@@ -19,7 +20,7 @@ from firn.config.problems import Section, shown
 
 KEYS: Final = {
     "compact": ("on", "target", "budget", "sort_by", "zorder_by"),
-    "expire": ("keep", "at_least", "at_most", "orphans_after"),
+    "expire": ("by", "keep", "at_least", "at_most", "orphans_after"),
     "tier": ("cold_after", "predictive", "class"),
 }
 # Reads of these would fail, or wait for hours: S3 User Guide, "Understanding S3 Glacier storage classes".
@@ -70,6 +71,7 @@ def _expiry(section: Section, default: Expiry) -> Expiry:
         section.integer("at_least", low, most, default.at_least),
         section.integer("at_most", low, most, default.at_most),
         section.parsed("orphans_after", quantities.days, default.orphan_seconds, "3d"),
+        section.choice("by", Expirer, "side that expires snapshots", default.by) if section.has("by") else default.by,
     )
     if section.has("orphans_after") and found.orphan_seconds < LEAST_ORPHAN_SECONDS:
         section.note("orphans_after", "is less than 1d: a job that runs would lose its files; write 3d")

@@ -18,6 +18,7 @@ from firn_lake.refs.names import NameTaken, manage
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
+    from pyiceberg.table.update.snapshot import ManageSnapshots
 
 
 def keep_cut(catalog: "Catalog", store: Store, name: str, cut: Cut, now: datetime) -> Kept:
@@ -49,15 +50,20 @@ def drop_cut(catalog: "Catalog", store: Store, name: str) -> Kept:
             loaded = catalog.load_table(TableName.parse(table).identifier)
             ref = loaded.metadata.refs.get(name)
             if ref is not None and (ref.snapshot_id, ref.snapshot_ref_type) == (snapshot, SnapshotRefType.TAG):
-                manage(loaded, name, lambda managed: managed._remove_ref_snapshot(name))
+                manage(loaded, name, lambda managed: managed._remove_ref_snapshot(name), holds=False)
     named_cuts.forget(store, name)
     return found
 
 
 def _tag(catalog: "Catalog", table: str, name: str, snapshot: int, cut: Cut) -> None:
     loaded = _load(catalog, table, cut)
+
+    def tag(managed: "ManageSnapshots") -> None:
+        if not _is_tagged(loaded, name, snapshot, cut):  # it is loaded again for each try
+            managed.create_tag(snapshot, name)  # without an age: for ever
+
     if not _is_tagged(loaded, name, snapshot, cut):
-        manage(loaded, name, lambda managed: managed.create_tag(snapshot, name))  # without an age: for ever
+        manage(loaded, name, tag)
 
 
 def _is_tagged(table: "Table", name: str, snapshot: int, cut: Cut) -> bool:

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, Literal
 
+from pyiceberg.table.update import AssertRefSnapshotId
 from pyiceberg.table.update.snapshot import ManageSnapshots
 
 from firn.errors import TerminalError
 from firn.log import named_cuts
 from firn.maintenance.expiry import MAIN, REBUILDING
 from firn_lake.tables import shown
-from firn_lake.writing.commit import MovedOn, land
+from firn_lake.writing.commit import WRITTEN_FORMAT, MovedOn, land
 from firn_lake.writing.stream_ownership import is_firns
 
 if TYPE_CHECKING:
@@ -111,19 +112,30 @@ def drop(table: "Table", name: str, store: "Callable[[], Store] | None") -> None
         raise RefRefused(f"main is what {shown(table)} is, and can't be dropped")
     if there.kind == "tag" and is_firns(table.metadata):
         _no_cut(table, name, store)
-    manage(table, name, lambda managed: managed._remove_ref_snapshot(name))
+    manage(table, name, lambda managed: managed._remove_ref_snapshot(name), holds=False)
 
 
-def manage(table: "Table", name: str, what: "Callable[[ManageSnapshots], object]") -> None:
+def manage(table: "Table", name: str, what: "Callable[[ManageSnapshots], object]", *, holds: bool = True) -> None:
     """Commits a change of the ref `name`, if it still is as it was looked at; commits to other refs do no harm.
 
+    holds   whether it may hold a snapshot that nothing else does. On a REST catalog main then moves by a snapshot of
+            nothing: else an expiry that looked before would let go of the snapshot, and of the ref
+            (docs/adr/0076-expiry-on-rest-catalogs.md)
     Raises MovedOn, UnknownOutcome.
     """
+    moves = holds and name != MAIN and _by_rest(table)
 
     def stage(transaction: "Transaction") -> None:
         managed = ManageSnapshots(transaction)
         what(managed)
         managed.commit()
+        if moves:
+            with transaction.update_snapshot(snapshot_properties={"firn.format": "1"}).fast_append():
+                pass
+            # PyIceberg takes the first requirement of a kind only, and would then set main whatever it is by now.
+            both = (_still(table.metadata, one) for one in (name, MAIN))
+            others = (one for one in transaction._requirements if not isinstance(one, AssertRefSnapshotId))
+            transaction._requirements = (*others, *both)
 
     before = table.metadata.refs.get(name)
     for left in reversed(range(_TRIES)):
@@ -134,6 +146,23 @@ def manage(table: "Table", name: str, what: "Callable[[ManageSnapshots], object]
             table.refresh()
             if not left or table.metadata.refs.get(name) != before:
                 raise
+
+
+def _still(metadata: "TableMetadata", name: str) -> AssertRefSnapshotId:
+    """That a ref is where it was looked at; or that there is none."""
+    there = metadata.refs.get(name)
+    return AssertRefSnapshotId.model_validate(
+        {"ref": name, "snapshot-id": None if there is None else there.snapshot_id}
+    )
+
+
+def _by_rest(table: "Table") -> bool:
+    """Whether its catalog checks of a commit only the refs that it moves, and Firn may expire its snapshots there."""
+    from pyiceberg.catalog.rest import RestCatalog
+
+    metadata = table.metadata
+    known = metadata.current_snapshot_id is not None and metadata.format_version <= WRITTEN_FORMAT
+    return known and isinstance(table.catalog, RestCatalog)
 
 
 def _made(table: "Table", name: str, kind: Literal["tag", "branch"], snapshot: int | None) -> Ref | None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table, Transaction
 
 
-_FORMAT: Final = 2
+WRITTEN_FORMAT: Final = 2
 
 
 class MovedOn(TransientError):
@@ -34,10 +34,10 @@ def writable(table: "Table") -> None:
     if is_read_only(table.catalog.properties):
         raise ConfigError(READ_ONLY)
     version = table.metadata.format_version
-    if version > _FORMAT:
+    if version > WRITTEN_FORMAT:
         raise CannotWrite(
             f"{shown(table)} has Iceberg's format version {version}, which only Spark writes; here "
-            f"versions up to {_FORMAT} can be written"
+            f"versions up to {WRITTEN_FORMAT} can be written"
         )
 
 
