@@ -268,7 +268,7 @@ def test_a_large_range_is_read_as_soon_as_it_is_known(
 
     def begin(staging: str, batches: Sequence[SealedBatch], order: Order) -> Any:
         begun.append(f"{len(batches)} of {order.generation}")
-        return SimpleNamespace(held=lambda: "held", drop=lambda: begun.append("dropped"))
+        return SimpleNamespace(held=lambda _seen: "held", drop=lambda: begun.append("dropped"))
 
     monkeypatch.setattr(ranges, "readers", lambda: SimpleNamespace(begin=begin))
     monkeypatch.setattr(ranges, "cores", lambda: 2)
