@@ -50,7 +50,7 @@ def schema() -> Schema:
             "catalog": _catalog(),
             "warehouse": text("Where tables live: s3://bucket/prefix or file:///absolute.", "s3://acme-lake/warehouse"),
             "targets": named("Deployments for `firn --target NAME COMMAND`.", _target()),
-            "care": _care(),
+            "care": _common_care(),
             "query": section(
                 "Who may read tables over HTTP.", {"auth": _auth("Who may read; a deployment without it lets nobody.")}
             ),
@@ -295,6 +295,12 @@ def _written() -> Mapping[str, Schema]:
         "properties": free("Further properties of the Iceberg table that say how it is written.", TEXT),
         "care": _care(),
     }
+
+
+def _common_care() -> Schema:
+    found = _care()
+    named = texts("Tables that no stream feeds and care looks after; reports.* names several.", null=True)
+    return found | {"properties": {"also": named, **found["properties"]}}
 
 
 def _care() -> Schema:

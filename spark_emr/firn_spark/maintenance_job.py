@@ -5,7 +5,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -16,13 +16,15 @@ from firn.config.maintenance import Care
 from firn.config.model import Config
 from firn.config.names import TableName
 from firn.config.reach import databases_of
+from firn.config.unfed_tables import UnfedTables, is_pattern
 from firn.errors import FirnError
 from firn.log import layout, pause, published_configs, table_health
 from firn.log.batches import FORMAT
 from firn.log.store import Store, open_store, put
 from firn.log.table_health import Health
+from firn.maintenance import unfed
 from firn.maintenance.health import left, spent
-from firn.maintenance.launcher import feeding
+from firn.maintenance.launcher import feeding, is_unfed
 from firn.maintenance.schedule import Kind, noted
 from firn.tables import ownership
 from firn.tables.failures import failure
@@ -41,6 +43,8 @@ from firn_spark.tables.evolve import Table, Tables
 from firn_spark.tables.fence import LostRace
 
 _ANYTHING: Final = 10**15  # bytes
+_MOST_TABLES: Final = 200  # of one pattern, in one job
+_NOT_OURS: Final = "no stream feeds it, and care.also in firn.yaml does not name it"
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ def run(
         job = _Job(request, store, config, session, warehouse)
         lines = []
         for table in request.tables:
-            for line in job.table(table):
+            for line in job.tables(table):
                 lines.append(line)
                 log(head | line)
         failed = [str(line["table"]) for line in lines if line["status"] == "failed"]
@@ -90,6 +94,39 @@ class _Job:
         self._warehouse = warehouse
         self._tables = Tables(spark)
 
+    def tables(self, name: TableName) -> Iterator[dict[str, Any]]:
+        """The same for a table, or for all that a pattern of firn.yaml names (care.also)."""
+        now, also = datetime.now(UTC), self._config.care.also
+        if not is_pattern(name):
+            yield from self.table(name)
+        else:
+            try:
+                yield from self._named(name)
+            except Exception as error:  # noqa: BLE001 (the edge)
+                yield {"table": str(name), "status": "failed", "error": failure_of(error).text}
+                return
+        if str(name) in also.patterns and not self._request.dry_run:
+            table_health.write(self._store, unfed.HEALTH, [unfed.looked(str(name), now)])
+
+    def _named(self, pattern: TableName) -> Iterator[dict[str, Any]]:
+        if (why := ownership.barred(pattern, databases_of(os.environ))) is not None:
+            yield {"table": str(pattern), "status": "left", "why": why}
+            return
+        mine, found = UnfedTables((str(pattern),)), list[TableName]()
+        for text in self._tables.names(pattern.namespace):
+            try:
+                name = TableName(pattern.namespace, text)
+            except ValueError as error:  # a name that Firn has no way to write
+                yield {"table": str(pattern), "status": "left", "why": str(error)}
+                continue
+            if mine.names(name) and is_unfed(self._config, str(name)):
+                found.append(name)
+        for one in found[:_MOST_TABLES]:
+            yield from self.table(one)
+        if len(found) > _MOST_TABLES:
+            why = f"it names {len(found):,} tables, and a job takes {_MOST_TABLES}: name fewer with each pattern"
+            yield {"table": str(pattern), "status": "left", "why": why}
+
     def table(self, name: TableName) -> Iterator[dict[str, Any]]:
         """A line for each thing done to the table and to its facts. Never raises an Exception: a table that can't be
         cared for doesn't keep the others."""
@@ -99,19 +136,27 @@ class _Job:
                 yield line | {"status": "left", "why": why}
                 return
             streams = sorted(feeding(self._config, str(name)))
+            others = not streams and is_unfed(self._config, str(name))
+            streams = [unfed.HEALTH] if others else streams
             found = self._tables.load(name) if streams else None
             if found is None:
                 for stream in streams:  # of a table that was dropped nothing is ever due again
                     table_health.write(self._store, stream, [], gone=[str(name)])
-                yield line | {"status": "left", "why": "it is not in the catalog" if streams else "no stream feeds it"}
+                yield line | {"status": "left", "why": "it is not in the catalog" if streams else _NOT_OURS}
             elif (why := self._refusal(found)) is not None:
                 yield line | {"status": "left", "why": why}
-            elif found.key() is None:
+            elif found.key() is None and not others:
                 yield line | {"status": "left", "why": "Firn did not make it"}
+            elif others and (why := _not_cared_for(found)) is not None:
+                yield line | {"status": "left", "why": why}
             else:
                 yield from self._cared(found, streams)
         except Exception as error:  # noqa: BLE001 (the edge)
             yield line | {"status": "failed", "error": failure_of(error).text}
+
+    def _is_ours(self, namespace: str) -> bool:
+        also = (pattern.partition(".")[0] for pattern in self._config.care.also.patterns)
+        return self._config.feeds_namespace(namespace) or namespace in also
 
     def _refusal(self, found: Table) -> str | None:
         if pause.since(self._store) is not None:
@@ -124,6 +169,8 @@ class _Job:
         facts = facts_beside(self._tables, found)
         parts = [found] if facts is None else [found, facts]
         care = self._config.care_of(found.name)
+        if streams == [unfed.HEALTH]:
+            care = replace(care, expiry=unfed.reach(care.expiry, found.state.ancestry))
         known = table_health.read(self._store, streams[0])
         cold = fence(self._store, found.name, care)
         dry = self._request.dry_run
@@ -178,12 +225,22 @@ class _Job:
             if kind == "compact":
                 budget = _ANYTHING if self._request.all else left(known.get(str(part.name)), care.compaction, now)
                 fresh = self._request.all or not spent(known.get(str(part.name)), now)
-                done = compact(self._spark, table, stream, care, Budget(budget, fresh), cold=cold, dry_run=dry)
+                sweeps = stream != unfed.HEALTH  # bounds of others' delete files may say less than they should
+                done = compact(
+                    self._spark, table, stream, care, Budget(budget, fresh), cold=cold, dry_run=dry, sweeps=sweeps
+                )
                 yield told(str(part.name), done.line())
             else:
                 place = open_store(table.state.location)
-                others = orphans.places_of_others(self._spark, table, self._config.feeds_namespace)
+                others = orphans.places_of_others(self._spark, table, self._is_ours)
                 removed = orphans.remove(
                     self._spark, table, place, care.expiry.orphan_seconds, now, others=others, dry_run=dry
                 )
                 yield told(str(part.name), removed.line() | {"freed_bytes": removed.bytes})
+
+
+def _not_cared_for(found: Table) -> str | None:
+    """Why a table that no stream feeds is left alone as a whole."""
+    if found.state.properties.get("firn.mode") == "deletes":
+        return "it remembers the deletes of another table, and goes with that"
+    return unfed.unreadable(found.state.fields)

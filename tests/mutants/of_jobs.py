@@ -619,4 +619,28 @@ MUTANTS: Final = (
         "both = (_still(table.metadata, one) for one in (name,))",
         ("tests/integration/spark/test_expiry_rest.py::test_a_name_that_is_given_while_a_job_commits_loses_no_row",),
     ),
+    Mutant(
+        "tables are cared for that nobody named",
+        "layers/core/python/firn/maintenance/launcher.py",
+        "return config.care.also.names(name) and not feeding(config, table)",
+        "return not feeding(config, table)",
+        ("tests/unit/maintenance/test_unfed.py::test_nothing_is_anybodys_without_the_opt_in",
+         "tests/unit/maintenance/test_unfed.py::test_who_is_named"),
+    ),
+    Mutant(
+        "expiry takes the snapshot by which a writer of a foreign table resumes",
+        "layers/core/python/firn/maintenance/unfed.py",
+        "            furthest = place + 1",
+        "            furthest = place",
+        ("tests/unit/maintenance/test_unfed.py"
+         "::test_every_writer_finds_its_place_after_an_expiry_that_it_found_before",),
+    ),
+    Mutant(
+        "of two writers of one kind only the newer one finds its place again",
+        "layers/core/python/firn/maintenance/unfed.py",
+        '(name, value if name in _WHOSE else "")',
+        '(name, "")',
+        ("tests/unit/maintenance/test_unfed.py"
+         "::test_every_writer_finds_its_place_after_an_expiry_that_it_found_before",),
+    ),
 )  # fmt: skip

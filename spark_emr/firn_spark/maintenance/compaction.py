@@ -85,12 +85,14 @@ def compact(
     dry_run: bool = False,
     found: Listing | None = None,
     tidy: bool = True,
+    sweeps: bool = True,
 ) -> Compacted:
     """Rewrites what pays most, and removes files of deletes that nothing needs any more.
 
     cold   tells which data files are in a cold storage class; None: none is
     found  what health.measure gave, if it is at hand
     tidy   many small manifests become few, too
+    sweeps  files of deletes that nothing needs are removed: whose bounds can be relied on, as those of Firn's can
 
     Raises Unfit (the table is left alone, with the reason), fence.CommitUnknown (what was written stays: it may be in
     the table), fence.LostRace only if the table vanished, and what Spark and the catalog raise. What was committed
@@ -114,7 +116,7 @@ def compact(
     for group in chosen:
         for part in work.rewritten(group):
             done = _sum(done, part)
-    swept = log_retention.sweep(spark, work.table, stream, work.gone, found)
+    swept = log_retention.sweep(spark, work.table, stream, work.gone, found) if sweeps else log_retention.Swept()
     fewer = manifests.merge(spark, work.tables.look_again(work.table)) if care.compaction.on and tidy else 0
     return replace(done, delete_files=swept.files, delete_into=swept.into, manifests=fewer)
 

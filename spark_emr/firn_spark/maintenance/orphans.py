@@ -70,6 +70,8 @@ def remove(
     listed = objects(store, "")
     used = _used(spark, table, location)
     _check(table, location, used, {one.path for one in listed})
+    if (shared := rules.shared(listed, table.state.properties)) is not None:
+        raise CannotTell(f"{table.name}: {shared}")
     before = now - timedelta(seconds=max(orphan_seconds, LEAST_ORPHAN_SECONDS))
     found = list(rules.orphans(listed, used, before, inside))
     if not found:

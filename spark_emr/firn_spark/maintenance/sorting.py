@@ -17,12 +17,13 @@ _BITS: Final = 6  # of each column: with two columns 4,096 cells, which is more 
 _SAMPLE: Final = 20_000  # rows
 _MOST_COLUMNS: Final = 10  # 60 bits
 _CELL: Final = "_firn_cell"
+_SAY_ORDER: Final = "say care.compact.sort_by, or care.compact.on: false"
 
 
 def order_of(table: Table, policy: Compaction) -> tuple[str, ...]:
     """The columns by which rows are sorted, most significant first: what firn.yaml says, else the table's key, else the
-    position (append tables), else none: the rows stay as they lie in their files. Columns of a z-order come as they are
-    named; `arranged` knows.
+    position (append tables), else the table's own sort order, else none: rows stay as they lie in their files. Columns
+    of a z-order come as they are named; `arranged` knows.
 
     Raises Unfit if firn.yaml names a column that the table does not have.
     """
@@ -38,7 +39,20 @@ def order_of(table: Table, policy: Compaction) -> tuple[str, ...]:
     key = table.key()
     if key and set(key) <= there:
         return key
-    return (POSITION,) if POSITION in there else ()
+    return (POSITION,) if POSITION in there else _own_order(table)
+
+
+def _own_order(table: Table) -> tuple[str, ...]:
+    """The order that a table's owner has given it. Raises Unfit if it is not of columns as they are, ascending."""
+    fields = list(table.java.sortOrder().fields())
+    names = {int(field["id"]): str(field["name"]) for field in table.state.fields}
+    plain = [str(one.direction().name()) == "ASC" and str(one.nullOrder().name()) == "NULLS_FIRST" for one in fields]
+    if not all(plain) or any(str(one.transform().toString()) != "identity" for one in fields):
+        raise Unfit(f"its own sort order ({table.java.sortOrder()}) is more than columns that ascend: {_SAY_ORDER}")
+    found = tuple(names.get(int(one.sourceId()), "") for one in fields)
+    if "" in found:
+        raise Unfit(f"its own sort order names a field inside of a column: {_SAY_ORDER}")
+    return found
 
 
 def arranged(rows: DataFrame, table: Table, policy: Compaction, files: int) -> DataFrame:

@@ -125,6 +125,13 @@ class Tables:
             settings.put(key, value)
         return self._look(name, self._catalog.createTable(self._identifier(name), schema, spec, location, settings))
 
+    def names(self, namespace: str) -> list[str]:
+        """The tables of a namespace, sorted; none if there is none. Raises what the catalog raises."""
+        levels = java_class(self._spark, f"{_ICEBERG}.catalog.Namespace").of(self._levels(namespace))
+        if not self._catalog.namespaceExists(levels):
+            return []
+        return sorted(str(one.name()) for one in self._catalog.listTables(levels))
+
     def places(self, own: str, is_ours: Callable[[str], bool]) -> Iterator[Place]:
         """As locations.places says."""
         return places(self._spark, self._catalog, own, is_ours)
@@ -194,10 +201,14 @@ class Tables:
         namespace, table = name.identifier
         return parser.fromJson(json.dumps({"namespace": [namespace], "name": table}))
 
-    def _create_namespace(self, namespace: str) -> None:
+    def _levels(self, namespace: str) -> Any:
         gateway: Any = self._spark.sparkContext._gateway
         parts = gateway.new_array(java_class(self._spark, "java.lang.String"), 1)
         parts[0] = namespace
+        return parts
+
+    def _create_namespace(self, namespace: str) -> None:
+        parts = self._levels(namespace)
         of = java_class(self._spark, f"{_ICEBERG}.catalog.Namespace").of(parts)
         if self._catalog.namespaceExists(of):
             return

@@ -74,7 +74,7 @@ def test_each_table_gets_what_it_may_have_and_is_not_due_again(spark: SparkSessi
     lines = care(lake, "real")
     left = {line["table"]: line["why"] for line in lines if line["status"] == "left"}
     assert left["lake.gone"] == "it is not in the catalog"
-    assert left["lake.strange"] == "no stream feeds it"
+    assert left["lake.strange"] == "no stream feeds it, and care.also in firn.yaml does not name it"
     assert "another table of the catalog has its files" in left["lake.other"]
     done = {(line["table"], line["kind"]) for line in lines if line["status"] == "done"}
     assert {("lake.t", kind) for kind in KINDS} <= done

@@ -113,6 +113,16 @@ def test_another_class_takes_what_is_on_its_way_along(ground: Ground) -> None:
     assert list(tier_all(config, lambda: ground.catalog, ground.s3, ground.store, now)) == []
 
 
+def test_tables_that_nobody_named_are_not_tiered(ground: Ground) -> None:
+    table = ground.table("shop.unfed")
+    ground.fill(table, -30)
+    now = ground.today + LATER
+    assert list(tier_all(configuration.parse(CONFIG), lambda: ground.catalog, ground.s3, ground.store, now)) == []
+    named = configuration.parse(CONFIG.replace("care: {", "care: {also: [shop.unfed], "))
+    (line,) = tier_all(named, lambda: ground.catalog, ground.s3, ground.store, now)
+    assert (line["table"], line["tagged"]) == ("shop.unfed", 1)
+
+
 def test_what_one_run_can_not_tag_the_next_one_does(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiering, "MOST_AT_ONCE", 2)
     table = ground.table()

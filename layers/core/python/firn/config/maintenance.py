@@ -11,6 +11,8 @@ Read by maintenance_reader.py. docs/configuration.md is the reference for users.
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from firn.config.unfed_tables import UnfedTables
+
 Expirer = Literal["firn", "catalog"]
 StorageClass = Literal["STANDARD_IA", "GLACIER_IR", "INTELLIGENT_TIERING"]
 
@@ -64,8 +66,9 @@ class Tiering:
 
 @dataclass(frozen=True)
 class Care:
-    """All of it for one table."""
+    """All of it for one table. `also`: the tables that are looked after though no stream feeds them."""
 
     compaction: Compaction = field(default_factory=Compaction)
     expiry: Expiry = field(default_factory=Expiry)
     tiering: Tiering = field(default_factory=Tiering)
+    also: UnfedTables = field(default_factory=UnfedTables)

@@ -16,13 +16,18 @@ from firn.config.maintenance import (
     StorageClass,
     Tiering,
 )
+from firn.config.names import is_reserved
 from firn.config.problems import Section, shown
+from firn.config.unfed_tables import UnfedTables
 
 KEYS: Final = {
     "compact": ("on", "target", "budget", "sort_by", "zorder_by"),
     "expire": ("by", "keep", "at_least", "at_most", "orphans_after"),
     "tier": ("cold_after", "predictive", "class"),
 }
+_ALSO: Final = "also"
+_NAMED: Final = "also: [reports.*, shop.by_day]"
+_MOST_NAMED: Final = 100
 # Reads of these would fail, or wait for hours: S3 User Guide, "Understanding S3 Glacier storage classes".
 _ARCHIVES: Final = {"GLACIER": "Glacier Flexible Retrieval", "DEEP_ARCHIVE": "Glacier Deep Archive"}
 
@@ -32,11 +37,40 @@ def read_care(section: Section, default: Care) -> Care:
     if section.is_missing:
         return default
     section.allow_only(tuple(KEYS))
+    return _care(section, default)
+
+
+def read_common_care(section: Section) -> Care:
+    """The same of the section for all tables, which also names those that no stream feeds."""
+    if section.is_missing:
+        return Care()
+    section.allow_only((*KEYS, _ALSO))
+    return replace(_care(section, Care()), also=_also(section))
+
+
+def _care(section: Section, default: Care) -> Care:
     return Care(
         _compaction(section.section("compact"), default.compaction),
         _expiry(section.section("expire"), default.expiry),
         _tiering(section.section("tier"), default.tiering),
     )
+
+
+def _also(section: Section) -> UnfedTables:
+    found = []
+    for one in section.texts(_ALSO, _NAMED) if section.has(_ALSO) else ():
+        namespace, dot, table = one.text.strip().partition(".")
+        if not (namespace and dot and table):
+            section.note(_ALSO, f"{shown(one.text)} names no table; write {_NAMED}")
+        elif "*" in namespace:
+            section.note(_ALSO, f"{shown(one.text)} names tables of any namespace; write {_NAMED}")
+        elif is_reserved(table):
+            section.note(_ALSO, f"{shown(one.text)} is called as a table of Firn's own, which goes with its table")
+        else:
+            found.append(f"{namespace}.{table}")
+    if len(found) > _MOST_NAMED:
+        section.note(_ALSO, f"has {len(found)} names, and {_MOST_NAMED} are read; write a pattern: {_NAMED}")
+    return UnfedTables(tuple(dict.fromkeys(found)))
 
 
 def _compaction(section: Section, default: Compaction) -> Compaction:

@@ -26,7 +26,7 @@ from firn.config.event_sources_reader import check_event_sources, read_event_sou
 from firn.config.file_sinks_reader import check_places
 from firn.config.further_targets import read_further_targets
 from firn.config.maintenance import Care
-from firn.config.maintenance_reader import read_care
+from firn.config.maintenance_reader import read_common_care
 from firn.config.model import (
     UNAVAILABLE,
     BacklogLimit,
@@ -93,7 +93,7 @@ def parse(text: str, filename: str = "firn.yaml", *, published: bool = False) ->
     catalog = _catalog(top.section("catalog"))
     warehouse = top.parsed("warehouse", read_warehouse, "", "s3://bucket/prefix or file:///path")
     targets = read_targets(top.section("targets"))
-    care = read_care(top.section("care"), Care())
+    care = read_common_care(top.section("care"))
     streams = _streams(top, care)
     check_places(top.section("streams"), streams, warehouse)
     readers = read_readers(top.section("query"), streams)

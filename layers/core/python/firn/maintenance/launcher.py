@@ -16,7 +16,7 @@ from firn.config.names import TableName, owner
 from firn.errors import RequestError
 from firn.log import pause, table_health
 from firn.log.store import Store
-from firn.maintenance import health_report
+from firn.maintenance import health_report, unfed
 from firn.maintenance.schedule import Kind, tables_due
 from firn.runs.emr import EmrJobs
 from firn.runs.job_runs import parse_name
@@ -85,7 +85,11 @@ def what_is_due(store: Store, config: Config, kinds: Sequence[Kind], now: dateti
     known = table_health.read_all(store, config.streams)
     owners = {name: owner(name) for name in known}
     policies = {name: config.care_of(TableName.parse(of)) for name, of in owners.items() if feeding(config, of)}
-    return _with_facts(tables_due(known, policies, tuple(kinds), now))
+    found = _with_facts(tables_due(known, policies, tuple(kinds), now))
+    if config.care.also.patterns:
+        others = unfed.due(table_health.read(store, unfed.HEALTH), config, kinds, now)
+        found |= {name: why for name, why in others.items() if name not in found and not feeding(config, name)}
+    return found
 
 
 def feeding(config: Config, table: str) -> set[str]:
@@ -97,10 +101,19 @@ def feeding(config: Config, table: str) -> set[str]:
     return {stream.name for stream in config.streams.values() if any(rule.feeds(name) for rule in stream.targets)}
 
 
+def is_unfed(config: Config, table: str) -> bool:
+    """Whether firn.yaml names a table that no stream feeds, for care to look after."""
+    try:
+        name = TableName.parse(table)
+    except ValueError:
+        return False
+    return config.care.also.names(name) and not feeding(config, table)
+
+
 def health_of(store: Store, config: Config, table: str, now: datetime) -> dict[str, Any]:
     """What GET /v1/tables/{table}/health answers. Raises RequestError 404, StorageUnavailable."""
     feeds = sorted(feeding(config, table))
-    known = table_health.read_all(store, feeds).get(table)
+    known = table_health.read_all(store, [unfed.HEALTH] if is_unfed(config, table) else feeds).get(table)
     if known is None:
         why = "no job has looked at it yet: that comes with its sixteenth commit" if feeds else "no stream feeds it"
         raise RequestError(404, "unknown_table", f"nothing is known of a table {table!r}: {why}")

@@ -4,7 +4,7 @@ A path is compared in one spelling, and otherwise as it is stored: `%` in it is 
 """
 
 import re
-from collections.abc import Collection, Container, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
@@ -14,6 +14,21 @@ VERSION_HINT: Final = "metadata/version-hint.text"
 """Names the current metadata for readers without a catalog (firn export-metadata). No table names it."""
 
 _METADATA: Final = re.compile(r"(?P<table>.+)/metadata/[^/]+\.metadata\.json(\.gz)?")
+
+
+# What tells the files of a table in another format, which needs files that this one has let go.
+_FORMATS: Final = {"_delta_log": "Delta Lake", ".hoodie": "Hudi", "snapshot/LATEST": "Paimon"}
+
+
+def shared(listed: Iterable[Stored], properties: Mapping[str, str]) -> str | None:
+    """Why files in a table's folder that it does not use may be somebody else's; None if they can't be."""
+    if properties.get("gc.enabled", "true").lower() == "false":
+        return "its property gc.enabled is false: its files are another table's too"
+    for one in listed:
+        for mark, kind in _FORMATS.items():
+            if one.path == mark or f"/{one.path}".startswith(f"/{mark}/"):
+                return f"its folder is a table of {kind}, too ({one.path}): which of its files that needs is not known"
+    return None
 
 
 def orphans(

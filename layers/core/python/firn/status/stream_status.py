@@ -15,8 +15,9 @@ from firn.deployment.terminal import counted
 from firn.log import backlog, cuts, epochs, freshness, holds, published_configs, table_health
 from firn.log.freshness import Commit, Freshness
 from firn.log.store import Store, get
+from firn.maintenance import unfed
 from firn.maintenance.health_report import report
-from firn.maintenance.launcher import feeding
+from firn.maintenance.launcher import feeding, is_unfed
 from firn.sinks import report as report_of_sinks
 from firn.status import letter_counts
 from firn.status.waiting import age, ages
@@ -119,6 +120,9 @@ def table_debts(store: Store, now: datetime) -> list[dict[str, Any]]:
     if config is None:
         return []
     known = table_health.read_all(store, config.streams)
+    if config.care.also.patterns:
+        others = unfed.tables(table_health.read(store, unfed.HEALTH))
+        known = {name: one for name, one in others.items() if is_unfed(config, name)} | known
     return [
         report(one, config.care_of(TableName.parse(name)), now) | {"streams": sorted(feeding(config, name))}
         for name, one in sorted(known.items())

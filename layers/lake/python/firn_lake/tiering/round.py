@@ -5,7 +5,7 @@ Where no table has one this is two requests: what rules the buckets have.
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,7 +17,9 @@ from firn.config.names import TableName
 from firn.errors import FirnError
 from firn.log import layout, table_health, tiering_state
 from firn.log.store import Store, paths
+from firn.maintenance import unfed
 from firn.maintenance.bucket_lifecycle import LIVE_STAGING, Rule, cold_rules, staging_rules
+from firn.maintenance.launcher import feeding, is_unfed
 from firn_lake.tables import table_identifiers
 from firn_lake.tiering.lifecycle import Applied, apply_own
 from firn_lake.tiering.objects import place, told
@@ -63,6 +65,8 @@ def tier_all(
         try:
             name = TableName(".".join(identifier[:-1]), identifier[-1])
             policy = config.care_of(name).tiering
+            if not (feeding(config, str(name)) or is_unfed(config, str(name))):
+                policy = replace(policy, cold_seconds=None, predictive=False)  # it is somebody else's
             if not policy.on and not _left_over(store, name, tiered):
                 continue
             table = opened.load_table(identifier)
@@ -114,12 +118,12 @@ def _apply(s3: Any, bucket: str, wanted: _Wanted, dry_run: bool) -> Applied:
 
 def _remember(store: Store, config: Config, name: TableName, done: Tiered, now: datetime) -> None:
     """Note the cold files where `firn status` and the scheduled functions look for how a table is."""
-    for stream in config.streams.values():
-        if done.same or not any(rule.feeds(name) for rule in stream.targets):
+    for stream in feeding(config, str(name)) or ({unfed.HEALTH} if is_unfed(config, str(name)) else set()):
+        if done.same:
             continue
-        known = table_health.read(store, stream.name).get(str(name))
+        known = table_health.read(store, stream).get(str(name))
         if known is not None:
             new = msgspec.structs.replace(
                 known, cold_files=done.cold_files, cold_bytes=done.cold_bytes, tiered_at=layout.instant(now)
             )
-            table_health.write(store, stream.name, [new])
+            table_health.write(store, stream, [new])
