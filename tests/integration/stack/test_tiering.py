@@ -310,7 +310,7 @@ def test_a_table_that_fails_keeps_no_other(ground: Ground) -> None:
     assert snapshot is not None
     key = snapshot.manifest_list.removeprefix(f"s3://{ground.lake}/")
     ground.s3.delete_object(Bucket=ground.lake, Key=key)
-    config = configuration.parse(CONFIG)
+    config = configuration.parse(CONFIG.replace("care: {", "care: {also: [shop.broken], "))
     done = list(tier_all(config, lambda: ground.catalog, ground.s3, ground.store, ground.today + LATER))
     assert "error" in done[0]
     assert done[1]["tagged"] == 1
