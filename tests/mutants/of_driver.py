@@ -423,4 +423,23 @@ MUTANTS: Final = (
             "test_contract[a_dead_letter_gives_no_column_another_type_and_makes_none-slices]",
         ),
     ),
+    Mutant(
+        "over REST snapshots go although main has moved since",
+        "spark_emr/firn_spark/tables/fence.py",
+        """        mark.set(name, value)
+    answers_java(spark.sparkContext._gateway)
+    mark.validateWith(_Stands(table.state.snapshot_id))
+""",
+        """        mark.set(name, value)
+""",
+        ("tests/integration/spark/test_expiry_rest.py::test_a_commit_that_comes_between_is_no_loss",),
+    ),
+    Mutant(
+        "a tag of Firn's moves no main over REST",
+        "layers/lake/python/firn_lake/refs/names.py",
+        "moves = holds and name != MAIN and _by_rest(table)",
+        "moves = False",
+        ("tests/integration/spark/test_expiry_rest.py"
+         "::test_what_is_named_while_an_expiry_decides_stays_with_its_name[a cut that is kept]",),
+    ),
 )

@@ -594,38 +594,12 @@ MUTANTS: Final = (
         ("tests/model/test_other_deployments.py::test_a_table_that_another_made_again_under_our_name_is_theirs[2]",),
     ),
     Mutant(
-        "over REST snapshots go although main has moved since",
-        "spark_emr/firn_spark/tables/fence.py",
-        """        mark.set(name, value)
-    answers_java(spark.sparkContext._gateway)
-    mark.validateWith(_Stands(table.state.snapshot_id))
-""",
-        """        mark.set(name, value)
-""",
-        ("tests/integration/spark/test_expiry_rest.py::test_a_commit_that_comes_between_is_no_loss",),
-    ),
-    Mutant(
-        "a tag of Firn's moves no main over REST",
-        "layers/lake/python/firn_lake/refs/names.py",
-        "moves = holds and name != MAIN and _by_rest(table)",
-        "moves = False",
-        ("tests/integration/spark/test_expiry_rest.py"
-         "::test_what_is_named_while_an_expiry_decides_stays_with_its_name",),
-    ),
-    Mutant(
-        "a tag over REST sets main whatever it is by now",
-        "layers/lake/python/firn_lake/refs/names.py",
-        "both = (_still(table.metadata, one) for one in (name, MAIN))",
-        "both = (_still(table.metadata, one) for one in (name,))",
-        ("tests/integration/spark/test_expiry_rest.py::test_a_name_that_is_given_while_a_job_commits_loses_no_row",),
-    ),
-    Mutant(
         "tables are cared for that nobody named",
         "layers/core/python/firn/maintenance/launcher.py",
         "return config.care.also.names(name) and not feeding(config, table)",
         "return not feeding(config, table)",
         ("tests/unit/maintenance/test_unfed.py::test_nothing_is_anybodys_without_the_opt_in",
-         "tests/unit/maintenance/test_unfed.py::test_who_is_named"),
+         "tests/unit/maintenance/test_unfed.py::test_who_is_named[shop.by_days-False]"),
     ),
     Mutant(
         "expiry takes the snapshot by which a writer of a foreign table resumes",
