@@ -439,7 +439,9 @@ MUTANTS: Final = (
         "layers/lake/python/firn_lake/refs/names.py",
         "moves = holds and name != MAIN and _by_rest(table)",
         "moves = False",
-        ("tests/integration/spark/test_expiry_rest.py"
-         "::test_what_is_named_while_an_expiry_decides_stays_with_its_name[a cut that is kept]",),
+        (
+            "tests/integration/spark/test_expiry_rest.py"
+            "::test_what_is_named_while_an_expiry_decides_stays_with_its_name[a cut that is kept]",
+        ),
     ),
 )
