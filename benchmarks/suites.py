@@ -294,6 +294,18 @@ def newest(bench: Bench) -> None:
         )  # fmt: skip
 
 
+def audit(bench: Bench) -> None:
+    """What `firn audit` costs an event, and by what the full rule alone would cost."""
+    count, runs = (20_000, 1) if bench.quick else (200_000, bench.runs)
+    said = bench.say("audit", "--events", count, "--runs", runs, "--work", CACHE / "audit").strip()
+    found: dict[str, float] = json.loads(said.rpartition("\n")[2]) if said.endswith("}") else {}
+    bench.suite.text = said + "\n"
+    for name, text in (("rows", "each row looked for"), ("deep", "all values compared")):
+        bench.must(f"{text}: CPU microseconds an event", found.get(name, nan) / count * 1e6, 25, " µs")
+        full = found.get("full" if name == "rows" else "full_deep", nan)
+        bench.must(f"{text}: CPU by that of the full rule alone", found.get(name, nan) / full, 0.25)
+
+
 SUITES: dict[str, Callable[[Bench], None]] = {
     suite.__name__: suite
     for suite in (
@@ -311,5 +323,6 @@ SUITES: dict[str, Callable[[Bench], None]] = {
         freshness,
         read,
         newest,
+        audit,
     )
 }

@@ -1,7 +1,7 @@
 """What follows from a ledger before anything is judged: which epochs count, where their changes went, who names whom.
 Pure."""
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -72,6 +72,7 @@ class View:
         held = [self.aside[n] for n in ledger.known.held_epochs() if n in self.aside]
         self.waiting = {batch.id: batch for epoch in held for batch in epoch.batches if batch.id not in self.holders}
         self._cuts = sorted(ledger.cuts)
+        self._numbers = sorted(self.live)
         self._rows: dict[int, dict[Place, dict[str, int]]] = {}
         self._mixed: dict[tuple[str, str], StreamConfig] = {}
 
@@ -126,7 +127,8 @@ class View:
         of the epoch's own. Of equal ones always the same object."""
         cut = self.cut_of(n)
         upto = self.last if cut is None else cut.n
-        last = max((one for one in self.live if one <= upto), default=n)
+        at = bisect_right(self._numbers, upto)
+        last = self._numbers[at - 1] if at else n
         of_last, of_own = self.ledger.epochs[max(last, n)].config, self.ledger.epochs[n].config
         found, own = self.ledger.settings[of_last], self.ledger.settings[of_own]
         if found.pipelines == own.pipelines:

@@ -58,12 +58,14 @@ class Depth:
     rows    of about so many rows of each table; None: WHOLE_UP_TO and USUAL_SAMPLE say it
     share   of this share of them, in place of `rows`
     seed    which rows those are
+    one_by_one  each key by the full rule, none by its plain changes alone: the same is found, in ten times as long
     """
 
     deep: bool = False
     rows: int | None = None
     share: float | None = None
     seed: int = 0
+    one_by_one: bool = False
 
     def of(self, rows: int) -> float:
         """The share of a table with so many rows."""
@@ -254,7 +256,8 @@ def audit_rows(
                 continue
             events = sum(view.routed(log.name, {**view.live, **view.aside}).values())
             audited[log.name] = _Table(catalog, table, log, depth, Path(folder), events)
-        for log, some in changes(store, view, [one.log for one in audited.values()], tick):
+        logs = [one.log for one in audited.values()]
+        for log, some in changes(store, view, logs, tick, one_by_one=depth.one_by_one):
             audited[log.name].take(some)
         for target, one in audited.items():
             found[str(target)] = one.judge(tick)
