@@ -63,3 +63,17 @@ def test_what_each_row_of_an_event_is_read_with_is_bounded_over_a_request(
     with pytest.raises(RequestError) as error:
         parse(f"{event}\n{event}".encode(), envelope, limits=limits)
     assert (error.value.status, error.value.code) == (413, "too_much_repeated")
+
+
+def test_rows_that_grow_as_they_are_read_are_bounded_over_a_request() -> None:
+    """A number of a `set` stands for up to 64 labels."""
+    labels = ",".join(f"'{n:02}{'x' * 200}'" for n in range(64))
+    head = {"type": "INSERT", "isDdl": False, "database": "d", "table": "t", "es": 1, "pkNames": ["id"]}
+    types = {"mysqlType": {"id": "int", "s": f"set({labels})"}, "sqlType": {"id": 4, "s": -7}}
+    rows = [{"id": str(n), "s": str(2**64 - 1)} for n in range(100)]  # 13 KB each, of 50 bytes
+    event = json.dumps(head | types | {"data": rows}).encode()
+    limits = replace(LIMITS, size=100_000)  # of which 16 may be made
+    assert len(parse(event, "canal", limits=limits)) == 100
+    with pytest.raises(RequestError, match="grow to more than 1,600,000 bytes") as error:
+        parse(event + b"\n" + event, "canal", limits=limits)
+    assert (error.value.status, error.value.code) == (413, "too_much_repeated")

@@ -19,6 +19,7 @@ MOST_TOKENS: Final = 2_500_000
 # Members of an image, nested ones included, up to which a decoder counts its own: each takes some 100 bytes meanwhile.
 _MOST_MEMBERS: Final = 200_000
 _REPEATED: Final = 256  # times the largest event: 4 GiB as it is, of which some seconds are made
+_MADE: Final = 16  # times the largest event, of the rows that are made of others' bytes: 256 MiB, which are held
 TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{},"]', re.DOTALL)
 
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -93,6 +94,16 @@ class EventLimits:
                 "too_much_repeated",
                 "the body's events hold too many rows beside too large other members, each of which is read with each "
                 "row: split the request, or send fewer rows an event",
+            )
+
+    def check_made(self, size: int) -> None:
+        """Raises RequestError 413 too_much_repeated. `size`: bytes of all row images of events that are read alone."""
+        if size > _MADE * self.size:
+            raise RequestError(
+                413,
+                "too_much_repeated",
+                f"the rows of the body's events grow to more than {_MADE * self.size:,} bytes as they are read (a "
+                "number stands for the labels of a `set`): split the request, or send fewer rows an event",
             )
 
     def check_columns(self, images: Iterable[Sequence[bytes | None]], schemas: Sequence[bytes | None]) -> None:

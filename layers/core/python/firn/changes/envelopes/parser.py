@@ -252,7 +252,7 @@ class _Rest:
         self.rejected: list[Rejected] = []
         self.changes: list[tuple[int, Change]] = []
         self._limits = limits
-        self._refused = self._repeated = 0  # bytes of parts
+        self._refused = self._repeated = self._made = 0  # bytes of parts, and of images
 
     def read(self, index: int, element: bytes, depth: int = 1) -> int:
         """Reads the event at this place. `depth`: in how many it is, itself included. -> how many places it takes."""
@@ -262,6 +262,8 @@ class _Rest:
             self._reject(Rejected(index, error.code, str(error), element), error, part=depth > 1)
             return 1
         if isinstance(result, Change):
+            self._made += len(result.before or b"") + len(result.after or b"")
+            self._limits.check_made(self._made)
             self.changes.append((index, result))
         elif isinstance(result, Ignored):
             self.ignored[result.reason] += 1
