@@ -105,7 +105,7 @@ class _Job:
             except Exception as error:  # noqa: BLE001 (the edge)
                 yield {"table": str(name), "status": "failed", "error": failure_of(error).text}
                 return
-        if str(name) in also.patterns and not self._request.dry_run:
+        if str(name) in also.patterns and not self._request.dry_run and pause.since(self._store) is None:
             table_health.write(self._store, unfed.HEALTH, [unfed.looked(str(name), now)])
 
     def _named(self, pattern: TableName) -> Iterator[dict[str, Any]]:

@@ -171,11 +171,12 @@ def expire(
     )
     if dry_run or found.refused:
         return told
-    if found.carry and not (rest and found.expired):  # there what lets go carries it, too
+    lets_go = bool(found.expired or found.refs) and (found.worth or not busy)
+    if found.carry and not (rest and lets_go):  # over REST what lets go carries it, too
         fence.carry(spark, table, found.carry)
     if not (found.expired or found.refs):
         return told
-    if busy and not found.worth:
+    if not lets_go:
         return Expired(name, 0, told.kept, told.snapshots, told.carried, oldest=told.oldest, plan=found)
     if rest:
         _let_go_over_rest(spark, table, snapshots, found)

@@ -15,7 +15,7 @@ from firn.maintenance import expiry as rules
 from firn.tables.snapshot_history import NoSuchMoment
 from firn_lake.refs import names
 from firn_lake.refs.keep import keep_cut
-from firn_spark.maintenance.expiry import Expired, expire
+from firn_spark.maintenance.expiry import Expired, expire, expire_all
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Table, Tables
 from tests.integration.spark.committing import Died
@@ -80,6 +80,35 @@ def test_old_snapshots_go_in_one_commit_that_moves_main(lake: RestLake) -> None:
     whole(lake)
     assert go(lake).snapshots in (0, 1)
     whole(lake)
+
+
+def test_a_table_and_its_memory_of_deletes_are_cared_for_together(lake: RestLake) -> None:
+    lake.land([event("d", 100, None, {"id": 3})])
+    lake.land([event("c", 110, {"id": 3, "v": "v3"})])
+    now = datetime.now(UTC) + timedelta(hours=1)
+    done = [one for one in expire_all(lake.spark, lake.store, table_of(lake), FEW, now) if isinstance(one, Expired)]
+    assert [(one.table, one.refused) for one in done] == [("lake.t", ""), ("lake.t__deletes", "")]
+    assert done[0].snapshots > 0
+    assert values(lake) == {n: f"v{n}" for n in range(MADE)}
+    lake.land([event("u", 5, {"id": 3, "v": "late"})])
+    assert values(lake)[3] == "v3", "what it remembered is still told"
+
+
+def test_what_several_streams_told_is_carried_in_the_same_commit(lake: RestLake) -> None:
+    with (
+        lake.catalog.load_table("lake.t").transaction() as changed,
+        changed.update_snapshot(snapshot_properties={"firn.epoch.other": "7"}).fast_append(),
+    ):
+        pass
+    for n in range(3):
+        lake.land([event("u", 200 + n, {"id": 0, "v": "v0"})])
+    told = go(lake, table_of(lake))
+    assert (told.carried, told.refused) == (True, "")
+    head = lake.catalog.load_table("lake.t").metadata.current_snapshot()
+    assert head is not None
+    assert head.summary is not None
+    assert head.summary.additional_properties["firn.epoch.other"] == "7"
+    assert table_of(lake).state.progress("spec") == MADE + 3
 
 
 def kept_cut(lake: RestLake, n: int) -> int:
