@@ -8,7 +8,7 @@ import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.parse import quote
 
 from examples.sources.processes import Server, ServerFailed, free_port
@@ -99,7 +99,8 @@ class Postgres:
         """All rows of a table into a file: COPY … CSV HEADER, NULL as \\N, times in UTC. `name`: schema.table."""
         schema, _, table = name.partition(".")
         copy = f'COPY "{schema}"."{table}" TO STDOUT (FORMAT csv, HEADER, NULL \'\\N\')'
-        file.write_text(self._psql(self.database, copy), encoding="utf-8", newline="")
+        with file.open("wb") as rows:  # of any number: memory holds none of them
+            self._psql(self.database, copy, to=rows)
 
     def pgbench(self, *arguments: str | Path, log: Path) -> "subprocess.Popen[bytes]":
         """pgbench with these arguments, on its way; its output goes to `log`."""
@@ -121,14 +122,14 @@ class Postgres:
             env=self._environment(), capture_output=True, check=False,
         ).returncode == 0  # fmt: skip
 
-    def _psql(self, database: str, sql: str, *arguments: str) -> str:
+    def _psql(self, database: str, sql: str, *arguments: str, to: IO[bytes] | int = subprocess.PIPE) -> str:
         done = subprocess.run(
             [self._binaries / "psql", "-XAtq", "-v", "ON_ERROR_STOP=1", *arguments, "-f", "-", database],
-            env=self._environment(), input=sql, capture_output=True, encoding="utf-8", check=False,
+            env=self._environment(), input=sql, stdout=to, stderr=subprocess.PIPE, encoding="utf-8", check=False,
         )  # fmt: skip
         if done.returncode:
             raise ServerFailed(f"PostgreSQL refused {' '.join(sql.split())[:200]}\n{done.stderr[-2000:]}")
-        return done.stdout
+        return done.stdout or ""
 
     def _environment(self) -> dict[str, Any]:
         ours = {"PGHOST": "127.0.0.1", "PGPORT": str(self.port), "PGUSER": USER, "PGPASSWORD": self.password}
