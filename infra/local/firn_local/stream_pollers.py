@@ -29,6 +29,7 @@ from firn_local.template import StreamMapping
 KAFKA_PYTHON: Final = REPOSITORY / ".venv-kafka" / "bin" / "python"
 """The Python of the Kafka client, where `make setup-kafka` has installed it."""
 
+_PARENTS: Final = ("ParentShardId", "AdjacentParentShardId")
 _POLL_SECONDS: Final = 0.25
 _LOOK_SECONDS: Final = 1.0  # for new shards, and for a table that is not there yet
 _log = logging.getLogger("firn.local")
@@ -126,7 +127,7 @@ class _KafkaProcess:
 
 
 class _Source:
-    """One Kinesis stream or table: finds its shards, and reads each in a thread once its parent is read to its end."""
+    """One Kinesis stream or table: finds its shards, and reads each in a thread once its parents are read."""
 
     def __init__(self, reader: "_Kinesis | _DynamoDb", function: FunctionRunner, settings: StreamMapping) -> None:
         self._reader, self._function, self._settings = reader, function, settings
@@ -145,8 +146,8 @@ class _Source:
         while True:
             try:
                 shards = self._reader.shards()
-                for shard, parent in shards.items():
-                    if shard not in self._begun and (parent not in shards or parent in self._done):
+                for shard, parents in shards.items():
+                    if shard not in self._begun and not parents & shards.keys() - self._done:
                         self._begun.add(shard)
                         threading.Thread(target=self._read, args=(shard,), name=f"poll-{shard}", daemon=True).start()
             except Exception as error:  # noqa: BLE001 - it must outlive whatever happens to one look
@@ -213,12 +214,12 @@ class _Kinesis:
         self._name = arn.partition("/")[2]
         self._client = _client("kinesis", endpoint)
 
-    def shards(self) -> dict[str, str | None]:
-        """Shard -> its parent."""
+    def shards(self) -> dict[str, set[str]]:
+        """Shard -> its parents: of one that two were merged into both."""
         if self._name not in self._client.list_streams(Limit=1000)["StreamNames"]:
             self._client.create_stream(StreamName=self._name, ShardCount=1)
         found = self._client.list_shards(StreamName=self._name)["Shards"]
-        return {one["ShardId"]: one.get("ParentShardId") for one in found}
+        return {one["ShardId"]: {one[name] for name in _PARENTS if name in one} for one in found}
 
     def iterator(self, shard: str) -> str:
         """At its oldest record."""
@@ -267,7 +268,7 @@ class _DynamoDb:
         self._tables, self._client = _client("dynamodb", endpoint), _client("dynamodbstreams", endpoint)
         self._stream = ""
 
-    def shards(self) -> dict[str, str | None]:
+    def shards(self) -> dict[str, set[str]]:
         """Shard -> its parent; none where the table is not there, or has no stream."""
         if self._table not in self._tables.list_tables()["TableNames"]:
             return {}
@@ -275,7 +276,7 @@ class _DynamoDb:
         if not self._stream:
             return {}
         found = self._client.describe_stream(StreamArn=self._stream)["StreamDescription"]["Shards"]
-        return {one["ShardId"]: one.get("ParentShardId") for one in found}
+        return {one["ShardId"]: {one[name] for name in _PARENTS if name in one} for one in found}
 
     def iterator(self, shard: str) -> str:
         """At its oldest record."""
