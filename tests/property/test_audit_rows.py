@@ -53,7 +53,7 @@ class Damaged:
                 return self._did(
                     "differs", log, name, [*left, (name, replace(row, values={**row.values, "v": "wrong"}))]
                 )
-            case "alter" if not log.mirror:
+            case "alter" if not log.mirror and row:
                 column = self.chance.choice(sorted(row))
                 return self._did("differs", log, name, [*left, (name, {**row, column: "wrong"})])
         return rows
