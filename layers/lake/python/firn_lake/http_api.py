@@ -21,6 +21,7 @@ from firn.log.published_configs import CurrentConfig
 from firn.log.store import Store, open_store
 from firn.tables.snapshot_history import NoSuchMoment
 from firn_lake.catalogs.catalog import open_catalog
+from firn_lake.catalogs.reading_catalog import to_read
 from firn_lake.changes.row_changes import BadColumn, NotOneLine
 from firn_lake.encoding import CONTENT_TYPES, Format, encoded
 from firn_lake.fresh.pending import NotFresh
@@ -152,7 +153,7 @@ def _store(staging: str) -> Store:
 @cache
 def _lake(staging: str, catalog: str, warehouse: str) -> Lake:
     """Opened once; each question sees what is committed by then."""
-    return Lake(open_catalog(catalog, warehouse), lambda: _store(staging))
+    return Lake(to_read(open_catalog(catalog, warehouse)), lambda: _store(staging))
 
 
 def _recorder(staging: str) -> OnRead | None:

@@ -1,12 +1,14 @@
 """What is in the lake: tables with their size and origin, and the snapshots of a table."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from firn.errors import TerminalError
+from firn_lake.long_history import columns_of, summaries_of
+from firn_lake.snapshot_columns import NONE, SnapshotColumns, number, of_summary, row_counts
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -154,22 +156,24 @@ def split_name(name: str) -> tuple[str, ...]:
 
 def summarize(table: "Table") -> TableSummary:
     """The summary of one table, from its metadata alone: no data file is read."""
-    snapshot = table.current_snapshot()
-    counts = _counts(snapshot)
+    columns = columns_of(table.metadata)
+    current = table.metadata.current_snapshot_id
+    snapshot = None if current is None else table.snapshot_by_id(current)
+    told = _told(snapshot)
     properties = table.properties
     return TableSummary(
         name=shown(table),
-        rows=_live_rows(counts) if snapshot else 0,
-        snapshots=len(table.metadata.snapshots),
-        size_bytes=counts.get("total-files-size", 0),
-        files=counts.get("total-data-files", 0),
+        rows=row_counts(*map(number, of_summary(told)))[2] if snapshot else 0,
+        snapshots=len(columns),
+        size_bytes=number(told.get("total-files-size", "")) or 0,
+        files=number(told.get("total-data-files", "")) or 0,
         source=properties.get("firn.source"),
         stream=properties.get("firn.stream"),
         mode=properties.get("firn.mode"),
         key=key_of(table.metadata),
-        updated_at=_time(snapshot.timestamp_ms) if snapshot else None,
+        updated_at=time_of(snapshot.timestamp_ms) if snapshot else None,
         current_snapshot=snapshot.snapshot_id if snapshot else None,
-        retyped=tuple(change for one in _by_age(table) for change in retyped_in(one)),
+        retyped=tuple(change for one in columns.by_age() if one in columns.types for change in _retyped(columns, one)),
         identifier=table.name(),
         pipelines=_pipelines(properties.get("firn.pipeline.input", "{}")),
     )
@@ -199,32 +203,53 @@ def history(table: "Table") -> list[SnapshotSummary]:
     refs: dict[int, list[str]] = {}
     for name, ref in sorted(table.metadata.refs.items()):
         refs.setdefault(ref.snapshot_id, []).append(name)
-    return [summary(one, tuple(refs.get(one.snapshot_id, ()))) for one in _by_age(table)]
+    columns = columns_of(table.metadata)
+    epochs = _epochs(summaries_of(table.metadata))
+    return [_summary(columns, one, epochs[one], tuple(refs.get(columns.ids[one], ()))) for one in columns.by_age()]
 
 
-def _by_age(table: "Table") -> list["Snapshot"]:
-    return sorted(table.metadata.snapshots, key=lambda one: (one.timestamp_ms, one.sequence_number or 0))
+def _summary(columns: SnapshotColumns, place: int, epochs: Mapping[str, int], refs: tuple[str, ...]) -> SnapshotSummary:
+    parent, total = columns.parents[place], columns.total[place]
+    return SnapshotSummary(
+        id=columns.ids[place],
+        parent=None if parent == NONE else parent,
+        time=time_of(columns.times[place]),
+        operation=columns.operations[place],
+        added=columns.added[place],
+        deleted=columns.deleted[place],
+        total=None if total == NONE else total,
+        epochs=epochs,
+        refs=refs,
+        retyped=_retyped(columns, place),
+    )
 
 
-def retyped_in(snapshot: "Snapshot") -> tuple[Retyped, ...]:
+def _retyped(columns: SnapshotColumns, place: int) -> tuple[Retyped, ...]:
     """The columns that got another type with this snapshot."""
-    from firn.tables.type_changes import told_by
+    if place not in columns.types:
+        return ()
+    from firn.tables.type_changes import TYPES, told_by
 
-    told = snapshot.summary.additional_properties if snapshot.summary else {}
-    when = _time(snapshot.timestamp_ms)
-    return tuple(Retyped(one.column, one.before, one.after, when) for one in told_by(told))
+    when = time_of(columns.times[place])
+    return tuple(Retyped(one.column, one.before, one.after, when) for one in told_by({TYPES: columns.types[place]}))
 
 
 def epochs_of(snapshot: "Snapshot") -> dict[str, int]:
     """Stream -> the epoch that the snapshot brought the table to; empty if no stream wrote it."""
+    return _epochs([_told(snapshot)])[0]
+
+
+def _epochs(summaries: Iterable[Mapping[str, str]]) -> list[dict[str, int]]:
     from firn.tables.table_state import EPOCH  # with all that decodes, which only few need who look at tables
 
-    told = snapshot.summary.additional_properties if snapshot.summary else {}
-    return {
-        name.removeprefix(EPOCH): int(value)
-        for name, value in told.items()
-        if name.startswith(EPOCH) and value.isdecimal()
-    }
+    return [
+        {
+            name.removeprefix(EPOCH): int(value)
+            for name, value in told.items()
+            if name.startswith(EPOCH) and value.isdecimal()
+        }
+        for told in summaries
+    ]
 
 
 def key_of(metadata: "TableMetadata") -> tuple[str, ...]:
@@ -243,38 +268,12 @@ def key_columns(text: str | None) -> tuple[str, ...]:
     return tuple(str(name) for name in names) if isinstance(names, list) else (str(names),)
 
 
-def summary(snapshot: "Snapshot", refs: tuple[str, ...]) -> SnapshotSummary:
-    """The snapshot; `refs`: the tags and branches that name it."""
-    counts = _counts(snapshot)
-    return SnapshotSummary(
-        id=snapshot.snapshot_id,
-        parent=snapshot.parent_snapshot_id,
-        time=_time(snapshot.timestamp_ms),
-        operation=snapshot.summary.operation.value if snapshot.summary else "unknown",
-        added=counts.get("added-records", 0),
-        deleted=counts.get("deleted-records", 0) + counts.get("added-position-deletes", 0),
-        total=_live_rows(counts),
-        epochs=epochs_of(snapshot),
-        refs=refs,
-        retyped=retyped_in(snapshot),
-    )
+def _told(snapshot: "Snapshot | None") -> Mapping[str, str]:
+    return snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
 
 
-def _live_rows(counts: Mapping[str, int]) -> int | None:
-    # A position delete takes exactly one row away; what an equality delete takes away only a scan can tell.
-    if "total-records" not in counts or counts.get("total-equality-deletes", 0):
-        return None
-    return counts["total-records"] - counts.get("total-position-deletes", 0)
-
-
-def _counts(snapshot: "Snapshot | None") -> dict[str, int]:
-    if snapshot is None or snapshot.summary is None:
-        return {}
-    properties = snapshot.summary.additional_properties
-    return {name: int(value) for name, value in properties.items() if value.isdecimal()}
-
-
-def _time(milliseconds: int) -> datetime:
+def time_of(milliseconds: int) -> datetime:
+    """The moment so long after 1970."""
     return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 

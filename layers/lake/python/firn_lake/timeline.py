@@ -2,17 +2,18 @@
 tables with very many of either. Both come from the table's metadata alone."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from firn.config.names import OWN
+from firn_lake.long_history import columns_of
 from firn_lake.reading.moments import snapshot_at
-from firn_lake.tables import key_of, shown, summary
+from firn_lake.snapshot_columns import NONE, SnapshotColumns
+from firn_lake.tables import key_of, shown, time_of
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
-    from pyiceberg.table.snapshots import Snapshot
 
 MOST_POINTS: Final = 1_000
 MOST_COLUMNS: Final = 1_000
@@ -21,61 +22,60 @@ MOST_COLUMNS: Final = 1_000
 def timeline(table: "Table", start: str | None, end: str | None, points: int) -> dict[str, Any]:
     """The snapshots from `start` to `end` (times or snapshot ids; None: all), oldest first, as at most `points` points
     (docs/console.md). Raises NoSuchMoment."""
-    every = sorted(table.metadata.snapshots, key=lambda one: (one.timestamp_ms, one.sequence_number or 0))
-    places = {one.snapshot_id: n for n, one in enumerate(every)}
-    begin, until = snapshot_at(table, start), snapshot_at(table, end)
-    first = 0 if begin is None else places[begin]
-    last = len(every) - 1 if until is None else places[until]
-    chosen = every[first : last + 1]
+    columns = columns_of(table.metadata)
+    order = columns.by_age()
+    begin, until = _rank(table, columns, order, start), _rank(table, columns, order, end)
+    chosen = order[begin or 0 : len(order) if until is None else until + 1]
     current = table.metadata.current_snapshot_id
     return {
         "table": shown(table),
         "snapshots": len(chosen),
-        "oldest": _time(every[0]) if every else None,
-        "newest": _time(every[-1]) if every else None,
+        "oldest": time_of(columns.times[order[0]]) if order else None,
+        "newest": time_of(columns.times[order[-1]]) if order else None,
         "current": None if current is None else str(current),
         "refs": [
             {
                 "name": name,
                 "type": ref.snapshot_ref_type.value,
                 "snapshot": str(ref.snapshot_id),
-                "at": _time(every[places[ref.snapshot_id]]) if ref.snapshot_id in places else None,
+                "at": _time(columns, ref.snapshot_id),
             }
             for name, ref in sorted(table.metadata.refs.items())
         ],
-        "points": [_point(some) for some in _parts(chosen, points)],
+        "points": [_point(columns, some) for some in _parts(chosen, points)],
     }
 
 
-def _time(snapshot: "Snapshot") -> datetime:
-    return datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
+def _rank(table: "Table", columns: SnapshotColumns, order: Sequence[int], moment: str | None) -> int | None:
+    """Where in the order the snapshot of a moment stands."""
+    found = snapshot_at(table, moment)
+    return None if found is None else order.index(columns.ids.index(found))
 
 
-def _parts(some: Sequence["Snapshot"], count: int) -> Iterator[Sequence["Snapshot"]]:
+def _time(columns: SnapshotColumns, snapshot: int) -> datetime | None:
+    return time_of(columns.times[columns.ids.index(snapshot)]) if snapshot in columns.ids else None
+
+
+def _parts(some: Sequence[int], count: int) -> Iterator[Sequence[int]]:
     """As many parts of almost one size, none of them empty."""
     count = min(count, len(some))
     for n in range(count):
         yield some[len(some) * n // count : len(some) * (n + 1) // count]
 
 
-def _point(some: Sequence["Snapshot"]) -> dict[str, Any]:
-    newest = summary(some[-1], ())
+def _point(columns: SnapshotColumns, some: Sequence[int]) -> dict[str, Any]:
+    first, last = some[0], some[-1]
     return {
         "snapshots": len(some),
-        "first": str(some[0].snapshot_id),
-        "last": str(some[-1].snapshot_id),
-        "from": _time(some[0]),
-        "to": _time(some[-1]),
-        "operation": newest.operation if len(some) == 1 else None,
-        "added": sum(_count(one, "added-records") for one in some),
-        "deleted": sum(_count(one, "deleted-records", "added-position-deletes") for one in some),
-        "rows": newest.total,
+        "first": str(columns.ids[first]),
+        "last": str(columns.ids[last]),
+        "from": time_of(columns.times[first]),
+        "to": time_of(columns.times[last]),
+        "operation": columns.operations[last] if len(some) == 1 else None,
+        "added": sum(columns.added[one] for one in some),
+        "deleted": sum(columns.deleted[one] for one in some),
+        "rows": None if columns.total[last] == NONE else columns.total[last],
     }
-
-
-def _count(snapshot: "Snapshot", *names: str) -> int:
-    told = snapshot.summary.additional_properties if snapshot.summary else {}
-    return sum(int(value) for name in names if (value := told.get(name, "")).isdecimal())
 
 
 def column_page(table: "Table", as_of: str | None, like: str, after: int, limit: int) -> dict[str, Any]:
@@ -84,8 +84,9 @@ def column_page(table: "Table", as_of: str | None, like: str, after: int, limit:
     metadata = table.metadata
     shown_by = metadata.current_schema_id
     if (snapshot := snapshot_at(table, as_of)) is not None:
-        told = {one.snapshot_id: one.schema_id for one in metadata.snapshots}[snapshot]
-        shown_by = shown_by if told is None else told
+        columns = columns_of(metadata)
+        told = columns.schemas[columns.ids.index(snapshot)]
+        shown_by = shown_by if told == NONE else told
     schemas = sorted((one for one in metadata.schemas if one.schema_id <= shown_by), key=lambda one: one.schema_id)
     since = _since(table)
     found: dict[int, dict[str, Any]] = {}
@@ -129,8 +130,9 @@ def _look(found: dict[int, dict[str, Any]], schema: "Schema", field_id: int, sin
 
 def _since(table: "Table") -> dict[int, datetime]:
     """When each schema's first snapshot was made, of those that are kept."""
+    columns = columns_of(table.metadata)
     found: dict[int, int] = {}
-    for one in table.metadata.snapshots:
-        if one.schema_id is not None:
-            found[one.schema_id] = min(one.timestamp_ms, found.get(one.schema_id, one.timestamp_ms))
-    return {schema: datetime.fromtimestamp(at / 1000, UTC) for schema, at in found.items()}
+    for schema, time in zip(columns.schemas, columns.times, strict=True):
+        if schema != NONE:
+            found[schema] = min(time, found.get(schema, time))
+    return {schema: time_of(at) for schema, at in found.items()}

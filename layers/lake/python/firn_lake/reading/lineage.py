@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.table.snapshots import Operation
 
 from firn.tables import snapshot_history
+from firn_lake.long_history import parents_of, snapshots_of
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
@@ -14,10 +15,9 @@ if TYPE_CHECKING:
 
 def line(metadata: "TableMetadata", before: "Snapshot | None", after: "Snapshot | None") -> "list[Snapshot] | None":
     """As snapshot_history.line says."""
-    by_id = {one.snapshot_id: one for one in metadata.snapshots}
-    parents = {one: snapshot.parent_snapshot_id for one, snapshot in by_id.items()}
+    parents = parents_of(metadata)
     found = snapshot_history.line(parents, *(one.snapshot_id if one else None for one in (before, after)))
-    return None if found is None else [by_id[one] for one in found]
+    return None if found is None else snapshots_of(metadata, found)
 
 
 def changes_nothing(snapshot: "Snapshot") -> bool:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from firn.log.cuts import Cut
 from firn.tables.snapshot_history import AsOf, NoSuchMoment, SnapshotHistory
+from firn_lake.long_history import log_of, parents_of
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -16,9 +17,9 @@ def snapshot_at(table: "Table", as_of: AsOf) -> int | None:
     metadata = table.metadata
     return SnapshotHistory(
         _name(table),
-        {one.snapshot_id: one.parent_snapshot_id for one in metadata.snapshots},
+        parents_of(metadata),
         {name: ref.snapshot_id for name, ref in metadata.refs.items()},
-        [(one.timestamp_ms, one.snapshot_id) for one in metadata.snapshot_log],
+        log_of(metadata),
     ).at(as_of)
 
 
