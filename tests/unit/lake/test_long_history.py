@@ -16,11 +16,12 @@ from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadataUtil
 from pyiceberg.table.snapshots import Snapshot
 
+from firn.tables.snapshot_history import AsOf
 from firn_lake.catalogs import reading_catalog
 from firn_lake.catalogs.catalog import open_catalog
 from firn_lake.catalogs.reading_catalog import Splits, to_read
 from firn_lake.lake import Lake
-from firn_lake.long_history import LongHistory, LongLog, log_of, split, with_history
+from firn_lake.long_history import LongHistory, LongLog, Split, log_of, split, with_history
 from firn_lake.reading.lineage import line
 from firn_lake.reading.moments import snapshot_at
 from firn_lake.snapshot_columns import of_models
@@ -68,7 +69,11 @@ def test_what_is_read_is_what_pyiceberg_reads(
     assert (history(long), summarize(long)) == (history(whole), summarize(whole))
     assert len(summarize(long).retyped) == 3
     ids = [one.snapshot_id for one in whole.metadata.snapshots]
-    moments = ["first", str(ids[5]), datetime.fromtimestamp(whole.metadata.snapshots[9].timestamp_ms / 1000, UTC)]
+    moments: list[AsOf] = [
+        "first",
+        str(ids[5]),
+        datetime.fromtimestamp(whole.metadata.snapshots[9].timestamp_ms / 1000, UTC),
+    ]
     assert [snapshot_at(long, one) for one in moments] == [ids[0], ids[5], ids[9]]
     for start, end in ((None, None), ("first", str(ids[70])), (str(ids[70]), None)):
         assert timeline(long, start, end, 7) == timeline(whole, start, end, 7)
@@ -109,9 +114,18 @@ def test_few_models_of_snapshots_are_made_and_the_file_is_read_once(
 ) -> None:
     whole = lengthened(catalog, orders, 3_000)
     made, read = [], []
-    validate, taken_apart = Snapshot.model_validate_json, reading_catalog.split
-    monkeypatch.setattr(Snapshot, "model_validate_json", lambda raw: made.append(1) or validate(raw))
-    monkeypatch.setattr(reading_catalog, "split", lambda text: read.append(1) or taken_apart(text))
+    validate = Snapshot.model_validate_json
+
+    def counted(raw: bytes) -> Snapshot:
+        made.append(raw)
+        return validate(raw)
+
+    def taken_apart(content: bytes) -> Split | None:
+        read.append(content)
+        return split(content)
+
+    monkeypatch.setattr(Snapshot, "model_validate_json", counted)
+    monkeypatch.setattr(reading_catalog, "split", taken_apart)
     lake, rows = Lake(reading), orders.scan().to_arrow().to_pylist()
     assert timeline(lake.table("shop.orders").iceberg, None, None, 300)["snapshots"] == 3_000
     assert lake.sql("SELECT * FROM shop.orders", as_of=whole.metadata.snapshots[9].snapshot_id).pylist() == rows
