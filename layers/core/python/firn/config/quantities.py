@@ -11,20 +11,21 @@ _BYTES: Final = {
 }  # fmt: skip
 MOST_OF_A_BODY: Final = 4_700_000
 _FRACTION: Final = re.compile(r"\s*(\d{1,4}\.\d{1,3})\s*([KkMm][Bb])\s*")
-_WORDS: Final = {"sec": "s", "second": "s", "min": "m", "minute": "m", "hr": "h", "hour": "h", "day": "d"}
+_WORDS: Final = {
+    "s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "h": 3600, "hr": 3600, "hour": 3600,
+    "d": 86_400, "day": 86_400, "w": 604_800, "wk": 604_800, "week": 604_800, "fortnight": 1_209_600,
+    "mo": 2_592_000, "mon": 2_592_000, "month": 2_592_000, "y": 31_536_000, "yr": 31_536_000, "year": 31_536_000,
+    "ms": Decimal("0.001"), "msec": Decimal("0.001"), "milli": Decimal("0.001"), "millisecond": Decimal("0.001"),
+}  # fmt: skip
+_WORDED: Final = re.compile(
+    r"\s*(?:(\d{1,9}(?:[.,]\d{1,3})?)|(an?|one)\b)\s*([A-Za-z]{1,12})\s*(?:,|\band\b)?", re.IGNORECASE
+)
 _QUANTITY: Final = re.compile(r"\s*(\d{1,12})\s*([A-Za-z]*)\s*")
 
 
 def seconds(text: str) -> int:
     """`60s`, `5m`, `1h` -> seconds, from 1 s to 1 day. Raises ValueError, whose text says what to write."""
-    number, unit = _parts(text)
-    if number is None or unit not in _SECONDS:
-        instead = _in_short(number, unit) or f"{number or 60}s, or use m for minutes, h for hours"
-        raise ValueError(f"{text!r} is not a duration; write {instead}")
-    value = number * _SECONDS[unit]
-    if not 1 <= value <= 86_400:
-        raise ValueError(f"{text!r} is not from 1s to 24h; write 60s")
-    return value
+    return _duration(text, 86_400, "24h", "60s", ("s", "m for minutes, h for hours"))
 
 
 def seconds_or_none(text: str) -> int:
@@ -35,14 +36,7 @@ def seconds_or_none(text: str) -> int:
 
 def days(text: str) -> int:
     """`5d`, `12h` -> seconds, from 1 s to 10 years. Raises ValueError, whose text says what to write."""
-    number, unit = _parts(text)
-    if number is None or unit not in _SECONDS:
-        instead = _in_short(number, unit) or f"{number or 5}d, or use h for hours"
-        raise ValueError(f"{text!r} is not a duration; write {instead}")
-    value = number * _SECONDS[unit]
-    if not 1 <= value <= 3650 * 86_400:
-        raise ValueError(f"{text!r} is not from 1s to 3650d; write 5d")
-    return value
+    return _duration(text, 3650 * 86_400, "3650d", "5d", ("d", "h for hours"))
 
 
 def days_or_never(text: str) -> int | None:
@@ -87,18 +81,39 @@ def body_size(text: str) -> int:
     return value
 
 
-def _in_short(number: int | None, unit: str) -> str | None:
-    """How a duration in words is written here: `1 minute` as `60s or 1m`; None for no word of time."""
-    short = _WORDS.get(unit.removesuffix("s") if unit not in _WORDS else unit)
-    if number is None or short is None:
-        return None
-    return (
-        f"{number}s"
-        if short == "s"
-        else f"{number * _SECONDS[short]}s or {number}{short}"
-        if short == "m"
-        else f"{number}{short}"
-    )
+def _duration(text: str, most: int, shown: str, example: str, units: tuple[str, str]) -> int:
+    number, unit = _parts(text)
+    meant = number * _SECONDS[unit] if number is not None and unit in _SECONDS else None
+    value = _in_words(text) if meant is None else meant
+    if value is not None and not 1 <= value <= most:
+        raise ValueError(f"{text!r} is not from 1s to {shown}; write {example}")
+    if meant is not None:
+        return meant
+    instead = f"{number}{units[0]}" if number else example
+    instead = f"{instead}, or use {units[1]}" if value is None else _in_short(value)
+    raise ValueError(f"{text!r} is not a duration; write {instead}")
+
+
+def _in_words(text: str) -> int | None:
+    """The seconds that a person means by `1 minute`, `1.5 hours`, `1h30m` or `2 weeks and a day`; None: none. Less than
+    a second is one."""
+    total, at = Decimal(0), 0
+    while at < len(text):
+        found = _WORDED.match(text, at)
+        unit = found[3].lower() if found else ""
+        each = _WORDS.get(unit, _WORDS.get(unit.removesuffix("s")))
+        if found is None or each is None:
+            return None
+        total += Decimal((found[1] or "1").replace(",", ".")) * each
+        at = found.end()
+    return max(1, round(total)) if total else None
+
+
+def _in_short(value: int) -> str:
+    """How so many seconds are written here: `60s or 1m`, `90m`, `7d`."""
+    unit = next(one for one in ("d", "h", "m", "s") if value % _SECONDS[one] == 0)
+    short = f"{value // _SECONDS[unit]}{unit}"
+    return f"{value}s or {short}" if unit == "m" else short
 
 
 def _parts(text: str) -> tuple[int | None, str]:
