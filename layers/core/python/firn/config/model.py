@@ -175,8 +175,8 @@ class TableRule:
 
     def feeds(self, table: TableName) -> bool:
         """Whether `table` may be a target of this rule, by its name."""
-        pattern = re.escape(self.to).replace(r"\{schema\}", ".+").replace(r"\{table\}", ".+")
-        return re.fullmatch(pattern, str(table), re.DOTALL) is not None
+        pattern = "{" in self.to and re.escape(self.to).replace(r"\{schema\}", ".+").replace(r"\{table\}", ".+")
+        return re.fullmatch(pattern, str(table), re.DOTALL) is not None if pattern else self.to == str(table)
 
     def feeds_namespace(self, namespace: str) -> bool:
         """Whether a target of this rule may lie in `namespace`, by its name."""
