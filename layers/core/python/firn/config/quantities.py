@@ -11,7 +11,7 @@ _BYTES: Final = {
 }  # fmt: skip
 MOST_OF_A_BODY: Final = 4_700_000
 _FRACTION: Final = re.compile(r"\s*(\d{1,4}\.\d{1,3})\s*([KkMm][Bb])\s*")
-_WORDS: Final = {
+_WORDS: Final[dict[str, int | Decimal]] = {
     "s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "h": 3600, "hr": 3600, "hour": 3600,
     "d": 86_400, "day": 86_400, "w": 604_800, "wk": 604_800, "week": 604_800, "fortnight": 1_209_600,
     "mo": 2_592_000, "mon": 2_592_000, "month": 2_592_000, "y": 31_536_000, "yr": 31_536_000, "year": 31_536_000,
