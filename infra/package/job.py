@@ -29,6 +29,7 @@ from typing import Any, Final
 
 from packaging.utils import canonicalize_name
 
+from firn_local import spark_jars
 from infra.package import PackageError
 from infra.package.locks import PLATFORMS, ROOT, Pin, fetched, pins
 
@@ -181,9 +182,8 @@ def _archive(target: Path, files: Mapping[str, bytes]) -> None:
 
 def jars() -> dict[str, tuple[str, str, str]]:
     """What infra/setup/jars.lock says: artifact -> its group, version and SHA-256."""
-    lines = (ROOT / "infra/setup/jars.lock").read_text().splitlines()
-    words = [line.split() for line in lines if line and not line.startswith("#")]
-    return {name: (group, version, sha256) for group, name, version, sha256 in words}
+    found = spark_jars.locked(ROOT / "infra/setup/jars.lock")
+    return {jar.name: (jar.group, jar.version, jar.sha256) for jar in found}
 
 
 def _copy_jars(folder: Path) -> None:

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -30,11 +29,15 @@ import tarfile
 import time
 import venv
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "infra" / "local"))
+
+from firn_local import java, spark_classes, spark_jars  # noqa: E402 (the standard library alone, and no more)
+
 VENV = ROOT / ".venv"
 SAM_VENV = ROOT / ".venv-sam"
 LOCALSTACK_VENV = ROOT / ".venv-localstack"
@@ -47,10 +50,10 @@ ENGINES_VENV = ROOT / ".venv-engines"
 KAFKA_VENV = ROOT / ".venv-kafka"
 DOCS_VENV = ROOT / ".venv-docs"
 JARS = ROOT / ".cache" / "jars"
+JARS_LOCK = ROOT / "infra" / "setup" / "jars.lock"
 ARCHIVE = ROOT / ".cache" / "spark.jsa"
 TRINO = ROOT / ".cache" / "trino"
 HIVE = ROOT / ".cache" / "hive"
-JAVA_RELEASES = (17, 21)
 MAVEN_SECONDS = 1200  # for one file, of up to 900 MB
 MAVEN_COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
 
@@ -74,33 +77,9 @@ def missing() -> list[str]:
         for tool in ("git", "make")
         if shutil.which(tool) is None
     ]
-    release = java_release()
-    if release not in JAVA_RELEASES:
-        found = "none was found" if release is None else f"this is Java {release}"
-        lacks.append(
-            f"a Java 17 or 21 runtime, for Spark ({found})\n"
-            "    Debian, Ubuntu: apt-get install openjdk-17-jre-headless    macOS: brew install openjdk@17\n"
-            "    or point JAVA_HOME at one that is already there"
-        )
+    if java.find() is None:
+        lacks.append(java.none_fits())
     return lacks
-
-
-def java() -> str | None:
-    """The java that Spark will run: JAVA_HOME's, else the first on the PATH."""
-    home = os.environ.get("JAVA_HOME")
-    if home and (Path(home) / "bin" / "java").exists():
-        return str(Path(home) / "bin" / "java")
-    return shutil.which("java")
-
-
-def java_release() -> int | None:
-    """Its feature release (17, 21, …), or None where there is no working java."""
-    command = java()
-    if command is None:
-        return None
-    answer = subprocess.run([command, "-version"], capture_output=True, text=True, check=False)
-    found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
-    return int(found.group(1)) if found else None
 
 
 def python_of(release: str, variable: str) -> str | None:
@@ -149,6 +128,13 @@ def stamp_of(*files: Path, python: str) -> str:
     return digest.hexdigest()
 
 
+def replace(file: Path, text: str) -> None:
+    """Write a new file in place of the old one, which may be a hard link that a copy of this environment has too."""
+    new = file.with_name(f"{file.name}.new")
+    new.write_text(text)
+    new.replace(file)
+
+
 def run(step: str, *command: str, seconds: int | None = None) -> None:
     """Run one step quietly; show its output only if it fails. It fails too where it takes longer than `seconds`."""
     began = time.monotonic()
@@ -178,63 +164,68 @@ def environment(folder: Path, lock: Path, *, project: bool = False, python: str 
     # Nothing but what the lock names, and each by its hash: it names all, so that there is nothing to find out.
     run(f"install {lock.name} into {folder.name}", *pip, "--require-hashes", "--no-deps", "-r", str(lock))
     if project:
-        run("install firn itself (editable)", *pip, "--no-deps", "--no-build-isolation", "-e", ".")
-    stamp_file.write_text(stamp)
+        install_firn(folder)
+    replace(stamp_file, stamp)
     return True
+
+
+def install_firn(folder: Path) -> None:
+    """Firn itself, as it lies in this checkout."""
+    import tomllib
+
+    pip = (str(folder / "bin" / "python"), "-m", "pip", "--quiet", "--disable-pip-version-check")
+    (packages,) = folder.glob("lib/python3*/site-packages")
+    if list(packages.glob("firn-*.dist-info")):  # another project's name, and once this one's
+        run("remove the distribution firn", *pip, "uninstall", "--yes", "firn")
+    run("install firn itself (editable)", *pip, "install", "--no-deps", "--no-build-isolation", "-e", ".")
+    # setuptools finds them by an import hook that comes last: a folder named firn, such as a clone of it in the working
+    # directory, would be taken for the package.
+    roots = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-dir"]
+    found = dict.fromkeys(str(ROOT / Path(place).parent) for place in roots.values() if place != ".")
+    replace(packages / "firn_checkout.pth", "".join(f"{root}\n" for root in found))
 
 
 def jars() -> bool:
     """Fetch the jars of infra/setup/jars.lock into .cache/jars by the Ivy that PySpark ships; check their hashes."""
-    did = False
-    lock = (ROOT / "infra/setup/jars.lock").read_text()
-    wanted = [line.split() for line in lock.splitlines() if line and not line.startswith("#")]
-    JARS.mkdir(parents=True, exist_ok=True)
-    for group, name, version, sha256 in wanted:
-        jar = JARS / f"{name}-{version}.jar"
-        if jar.exists():
-            continue
-        ivy = next((VENV / "lib").glob("python3*/site-packages/pyspark/jars/ivy-*.jar"))
-        arriving = ROOT / ".cache" / "arriving"
-        run(
-            f"fetch {jar.name}",
-            *(java() or "java", "-jar", str(ivy), "-cache", str(ROOT / ".cache" / "ivy"), "-notransitive"),
-            *("-types", "jar", "bundle", "-dependency", group, name, version),
-            *("-retrieve", f"{arriving}/[artifact]-[revision].[ext]"),
-        )
-        got = arriving / jar.name
-        if hashlib.sha256(got.read_bytes()).hexdigest() != sha256:
-            sys.exit(f"setup: {jar.name} is not the file that infra/setup/jars.lock names; it was not installed.")
-        got.replace(jar)
-        did = True
-    for stale in set(JARS.glob("*.jar")) - {JARS / f"{line[1]}-{line[2]}.jar" for line in wanted}:
+    ivy = next((VENV / "lib").glob("python3*/site-packages/pyspark/jars/ivy-*.jar"))
+
+    def fetch(step: str, command: Sequence[str], _tick: object) -> None:
+        run(step, *command, seconds=MAVEN_SECONDS)
+
+    try:
+        did = spark_jars.fetch(JARS, JARS_LOCK, java_command(), ivy, fetch)
+    except spark_jars.WrongJar as error:
+        sys.exit(f"setup: {error}; {spark_jars.by_hand(JARS, JARS_LOCK)}")
+    for stale in set(JARS.glob("*.jar")) - {JARS / jar.file for jar in spark_jars.locked(JARS_LOCK)}:
         stale.unlink()
     return did
 
 
+def java_command() -> str:
+    """The java that Spark will run."""
+    found = java.find()
+    return "java" if found is None else str(found.command)
+
+
 def classes() -> bool:
-    """Have Java archive the classes that Spark and Iceberg load first, at the end of a small job: jobs of the embedded
-    stack start in six tenths of the time then. It fits one Java and one class path, that of firn_local.spark_submit."""
-    stamp_file = ARCHIVE.with_suffix(".firn-setup")
-    version = subprocess.run([java() or "java", "-version"], capture_output=True, text=True, check=False).stderr
-    job = ROOT / "infra/setup/first_classes.py"
-    stamp = stamp_of(ROOT / "requirements.lock", ROOT / "infra/setup/jars.lock", job, python=version)
-    if ARCHIVE.exists() and stamp_file.exists() and stamp_file.read_text() == stamp:
+    """Have Java archive the classes that Spark loads first (firn_local.spark_classes)."""
+    found = java.find()
+    pyspark = next((VENV / "lib").glob("python3*/site-packages/pyspark"))
+    script = ROOT / "infra/setup/first_classes.py"
+    if found is None:
+        return False
+    wanted = spark_classes.stamp(found, pyspark, JARS_LOCK, script)
+    if spark_classes.is_current(ARCHIVE, wanted):
         return False
     ARCHIVE.unlink(missing_ok=True)
     making = ARCHIVE.with_suffix(".making")
-    options = f'-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "-XX:ArchiveClassesAtExit={making}" -Xlog:cds*=off'
-    python = str(VENV / "bin" / "python")
+    variables = spark_classes.variables(found, pyspark, str(VENV / "bin" / "python"))
     run(
         "archive Spark's classes",
-        *("env", f"PYSPARK_PYTHON={python}", f"PYSPARK_DRIVER_PYTHON={python}", "SPARK_LOCAL_IP=127.0.0.1"),
-        *(str(VENV / "bin" / "spark-submit"), "--master", "local[2]", "--driver-memory", "1g"),
-        *("--driver-class-path", os.pathsep.join(map(str, sorted(JARS.glob("*.jar"))))),
-        *("--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.ui.enabled=false"),
-        *("--conf", f"spark.driver.extraJavaOptions={options}", str(job)),
+        *("env", *(f"{name}={value}" for name, value in variables.items())),
+        *spark_classes.command(pyspark, script, spark_classes.class_path(JARS, JARS_LOCK), making),
     )
-    if making.exists():  # a Java that makes none is as good without
-        making.replace(ARCHIVE)
-        stamp_file.write_text(stamp)
+    spark_classes.take(making, ARCHIVE, wanted)
     return True
 
 
@@ -278,7 +269,7 @@ def hive() -> bool:
             archive.extractall(arriving / "unpacked")  # noqa: S202 (the file that the lock names)
         got.unlink()
         next((arriving / "unpacked").glob("apache-hive-*")).replace(HIVE)
-    stamp_file.write_text(stamp)
+    replace(stamp_file, stamp)
     return True
 
 
@@ -301,7 +292,7 @@ def trino() -> bool:
         got.unlink()
         (TRINO / folder).parent.mkdir(parents=True, exist_ok=True)
         (arriving / "unpacked" / f"{name}-{version}").replace(TRINO / folder)
-    stamp_file.write_text(stamp)
+    replace(stamp_file, stamp)
     return True
 
 

@@ -5,7 +5,8 @@ import os
 import sys
 from pathlib import Path
 
-from firn_local.stack import Options, up
+from firn_local.foreground import up
+from firn_local.stack import Options
 from firn_local.throttle import DEFAULT_RATE
 
 

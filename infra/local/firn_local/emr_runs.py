@@ -65,7 +65,8 @@ class Runner:
     """Runs jobs, at most `slots` at a time. `tell` hears of each state, with the one before it.
 
     `fetch(url) -> bytes` reads an s3:// URL: an entry point, and what a run's parameters name. `minute` is how many
-    seconds a minute of executionTimeoutMinutes lasts, for tests.
+    seconds a minute of executionTimeoutMinutes lasts, for tests. While `waits_for` says what this machine lacks for
+    Spark, runs stay PENDING and say so.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class Runner:
         fetch: Callable[[str], bytes] | None = None,
         minute: float = 60.0,
         tell: Callable[[JobRun, str], None] = lambda _run, _before: None,
+        waits_for: Callable[[], str] = lambda: "",
     ) -> None:
         self.jobs = jobs.resolve()
         self._spark = spark
@@ -87,6 +89,7 @@ class Runner:
         self._preparing = threading.Lock()
         self._active: dict[str, _Active] = {}
         self._tell = tell
+        self._waits_for = waits_for
         self._closing = False
 
     def submit(self, run: JobRun) -> None:
@@ -107,6 +110,11 @@ class Runner:
             self._record(run, "CANCELLING", "The job run was cancelled.")
         active.grace = grace
         active.cancel.set()
+
+    @property
+    def idle(self) -> bool:
+        """Whether no run is under way or waits."""
+        return not self._active
 
     def wait(self, run_id: str, seconds: float) -> bool:
         """Wait for the run's end; False if it still goes on."""
@@ -152,7 +160,7 @@ class Runner:
         details = ""
         try:
             while True:
-                self._step(run, "PENDING", details)
+                self._step(run, "PENDING", details or self._waits_for())
                 if not self._slot(active):
                     break
                 try:
@@ -186,7 +194,9 @@ class Runner:
 
     def _slot(self, active: "_Active") -> bool:
         while not active.cancel.is_set():
-            if self._slots.acquire(timeout=0.1):
+            if self._waits_for():
+                active.cancel.wait(0.1)
+            elif self._slots.acquire(timeout=0.1):
                 return True
         return False
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from firn_local.environment import REPOSITORY
+from firn_local.environment import source_path
 from firn_local.template import Function
 from firn_local.worker import receive, send
 
@@ -200,14 +200,15 @@ def _failure(kind: str, message: str) -> FunctionError:
 
 def _variables(spec: Function, environment: Mapping[str, str]) -> dict[str, str]:
     """The environment of the handler's process: what Lambda sets, the template's variables, then the stack's."""
-    path = [str(spec.code), *map(str, spec.layers), str(REPOSITORY / "infra" / "local")]
+    # Of an installed Firn the layers are where the interpreter finds them.
+    path = [str(spec.code), *map(str, filter(Path.is_dir, spec.layers)), source_path("infra/local")]
     return {
         "PATH": os.environ.get("PATH", os.defpath),
         "HOME": os.environ.get("HOME", "/"),
         "LANG": "C.UTF-8",
         "TZ": ":UTC",
         "PYTHONUNBUFFERED": "1",
-        "PYTHONPATH": os.pathsep.join(path),
+        "PYTHONPATH": os.pathsep.join(filter(None, path)),
         "LAMBDA_TASK_ROOT": str(spec.code),
         "_HANDLER": spec.handler,
         "AWS_LAMBDA_FUNCTION_NAME": spec.name,

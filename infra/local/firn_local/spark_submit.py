@@ -1,17 +1,18 @@
 """The spark-submit command of a job run: what EMR Serverless's image and role give it, from this machine's parts."""
 
 import filecmp
+import importlib
 import importlib.util
 import os
 import sys
-import sysconfig
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from firn_local.environment import REPOSITORY
+from firn_local import java, spark_classes
+from firn_local.environment import ARCHIVE, JARS, JARS_LOCK, source_path
 from firn_local.image import Prepared
 
 # The JVM does not read TMPDIR, and the SQLite driver unpacks its library there: hence java.io.tmpdir. Jobs here live
@@ -20,17 +21,17 @@ from firn_local.image import Prepared
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
-def java_options(repository: Path = REPOSITORY) -> str:
-    """The JVM's options for jobs that live for seconds. With the archive of classes that `make setup` makes, Spark and
-    Iceberg start in six tenths of the time; a JVM that it does not fit leaves it alone."""
-    archive = repository / ".cache" / "spark.jsa"
+def java_options(archive: Path = ARCHIVE) -> str:
+    """The JVM's options for jobs that live for seconds. With the archive of classes (spark_classes) Spark and Iceberg
+    start in six tenths of the time; a JVM that it does not fit leaves it alone."""
     return f'{SHORT_LIVED} "-XX:SharedArchiveFile={archive}" -Xlog:cds*=off' if archive.exists() else SHORT_LIVED
 
 
-def jars(repository: Path = REPOSITORY) -> list[str]:
-    """The jars of `make setup`. The archive of classes is for a class path of just these, in this order: it can't hold
-    classes of jars that Spark gets by --jars."""
-    return [str(jar) for jar in sorted((repository / ".cache" / "jars").glob("*.jar"))]
+def jars(folder: Path = JARS, lock: Path = JARS_LOCK) -> list[str]:
+    """The jars that the lock names, as far as they are there; other versions of Firn may keep theirs beside them. The
+    archive of classes is for a class path of just these, in this order: it can't hold classes of jars that Spark gets
+    by --jars."""
+    return spark_classes.class_path(folder, lock)
 
 
 def _class_path(found: Sequence[str], prepared: Prepared) -> list[str]:
@@ -50,9 +51,17 @@ def _class_path(found: Sequence[str], prepared: Prepared) -> list[str]:
     return list(found) if same else drivers
 
 
+def pyspark_folder() -> Path | None:
+    """Where PySpark, and Spark with it, is installed; None if it is not."""
+    importlib.invalidate_caches()
+    found = importlib.util.find_spec("pyspark")
+    return None if found is None or found.origin is None else Path(found.origin).parent
+
+
 def spark_submit_path() -> str:
-    """The spark-submit of the environment that runs this: pyspark puts it beside the interpreter."""
-    return str(Path(sysconfig.get_path("scripts")) / "spark-submit")
+    """The spark-submit of the PySpark that is installed here."""
+    folder = pyspark_folder()
+    return "spark-submit" if folder is None else str(folder / "bin" / "spark-submit")
 
 
 @dataclass(frozen=True)
@@ -68,7 +77,9 @@ class SparkSubmit:
     environment: Mapping[str, str] = field(default_factory=dict)
     cores: int = min(2, os.cpu_count() or 1)
     memory: str = "1g"
-    repository: Path = REPOSITORY
+    jars: Path = JARS
+    lock: Path = JARS_LOCK
+    archive: Path = ARCHIVE
 
     def arguments(
         self,
@@ -84,13 +95,13 @@ class SparkSubmit:
         own sparkSubmitParameters (`prepared`), as on EMR. `entry_point` is a local path; `scratch` takes temporary
         files.
         """
-        class_path = _class_path(jars(self.repository), prepared)
+        class_path = _class_path(jars(self.jars, self.lock), prepared)
         settings = {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             # Loopback is other users' too: they may not speak to the driver. Spark makes a secret of its own here.
             "spark.authenticate": "true",
-            "spark.driver.extraJavaOptions": f'"-Djava.io.tmpdir={scratch}" {java_options(self.repository)}',
+            "spark.driver.extraJavaOptions": f'"-Djava.io.tmpdir={scratch}" {java_options(self.archive)}',
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             **spark_defaults(overrides),
@@ -115,7 +126,8 @@ class SparkSubmit:
             **self.environment,
             # As each function, so that the endpoint can tell who calls.
             **({"AWS_ACCESS_KEY_ID": "job"} if "AWS_ACCESS_KEY_ID" in self.environment else {}),
-            **(_spark() if prepared.own_code else self._checkout()),
+            **_spark(),
+            **({"PYTHONPATH": ""} if prepared.own_code else _own_code()),
             **prepared.environment,
             "PYTHONUNBUFFERED": "1",
             "SPARK_LOCAL_IP": "127.0.0.1",
@@ -123,23 +135,24 @@ class SparkSubmit:
             "TMPDIR": str(scratch),
         }
 
-    def _checkout(self) -> dict[str, str]:
-        """For a run without code of its own: that of this checkout, and the libraries of this environment."""
-        folders = ("layers/core/python", "layers/lake/python", "spark_emr")  # of the lake, firn_sql alone is imported
-        code = [self.repository / folder for folder in folders]
-        return {
-            "PYTHONPATH": os.pathsep.join(map(str, code)),
-            "PYSPARK_PYTHON": sys.executable,
-            "PYSPARK_DRIVER_PYTHON": sys.executable,
-        }
+
+def _own_code() -> dict[str, str]:
+    """For a run without code of its own: that of this Firn, and the libraries of this environment."""
+    # Of the lake's folder firn_sql alone is imported.
+    return {
+        "PYTHONPATH": source_path("layers/core/python", "layers/lake/python", "spark_emr"),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
 
 
 def _spark() -> dict[str, str]:
-    """Where Spark is, for a Python that has no PySpark installed: as in EMR's image, Spark brings it."""
-    found = importlib.util.find_spec("pyspark")
-    if found is None or found.origin is None:
-        raise FileNotFoundError("PySpark is not installed here: run `make setup`")
-    return {"SPARK_HOME": str(Path(found.origin).parent), "PYTHONPATH": ""}
+    """Where Spark and its Java are, also for a Python that has no PySpark: as in EMR's image, Spark brings it."""
+    folder, found = pyspark_folder(), java.find()
+    return {
+        **({"SPARK_HOME": str(folder)} if folder is not None else {}),
+        **({"JAVA_HOME": str(found.home)} if found is not None else {}),
+    }
 
 
 def spark_defaults(overrides: Mapping[str, Any]) -> dict[str, str]:

@@ -7,12 +7,10 @@ for the CLI).
 """
 
 import json
-import logging
 import os
 import re
 import secrets
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -26,21 +24,20 @@ from firn.config.event_sources_reader import KEYS as EVENT_SOURCES
 from firn.config.reader import parse
 from firn.deployment.config_text import Watched, config_text
 from firn.errors import ConfigError
-from firn_local import commit_progress
 from firn_local.aws import ACCESS_KEY, ACCOUNT, REGION, SECRET_KEY, AwsEndpoint, Observe, s3_authorization
-from firn_local.claim import AlreadyRunning, Claim
+from firn_local.claim import Claim
 from firn_local.emr import EmrServerless
 from firn_local.emr_runs import JobRun, Runner
 from firn_local.emr_views import job_run
-from firn_local.environment import REPOSITORY, RUNTIME_PYTHON, TEMPLATE, plain_environment
+from firn_local.environment import REPOSITORY, RUNTIME_PYTHON, TEMPLATE, plain_environment, source_path
 from firn_local.events import job_state_event
 from firn_local.host import FunctionHost, HostSettings
 from firn_local.image import NoSuchImage, manifest
 from firn_local.image import python as image_python
-from firn_local.intrinsics import TemplateError, load
+from firn_local.intrinsics import load
 from firn_local.invoke_api import InvokeApi
 from firn_local.queues import create_queues
-from firn_local.serving import PortInUse
+from firn_local.spark_preparation import Preparation
 from firn_local.spark_submit import SparkSubmit
 from firn_local.stream_pollers import StreamPollers
 from firn_local.template import Template, read
@@ -90,8 +87,16 @@ class Options:
 class Stack:
     """start() and stop() it, or use it in a `with`. `say` gets lines for people."""
 
-    def __init__(self, options: Options, say: Callable[[str], None] = print, observe: Observe | None = None) -> None:
-        """`observe` hears of each AWS action that a part asks for (firn_local.calls)."""
+    def __init__(
+        self,
+        options: Options,
+        say: Callable[[str], None] = print,
+        observe: Observe | None = None,
+        ready: Callable[["Stack"], None] = lambda _stack: None,
+    ) -> None:
+        """`observe` hears of each AWS action that a part asks for (firn_local.calls); `ready` is called once requests
+        are answered, before anything is fetched for Spark."""
+        self._ready = ready
         self.options = options
         self._observe = observe
         self._host: FunctionHost | None = None
@@ -133,9 +138,8 @@ class Stack:
 
     def _start(self) -> None:
         environment: dict[str, str] = {}
-        spark = SparkSubmit(environment=environment)
-        runner = Runner(self.dir / "jobs", spark, slots=self.options.job_slots, fetch=self._fetch, tell=self._job_state)
-        self.runner = runner
+        preparation = Preparation(self._say, lambda: runner.idle)
+        runner = self.runner = self._runner(environment, preparation)
         emr = EmrServerless(runner, None if self.options.s3 else self.dir / "emr.json")
         # Of this run alone: other users of this machine reach the ports too, and shall start nothing as its owner.
         token = secrets.token_urlsafe(32)
@@ -189,6 +193,19 @@ class Stack:
             "token": token,
         }
         self._describe()
+        self._ready(self)
+        self._stops.append(preparation.stop)
+        preparation.start()
+
+    def _runner(self, environment: Mapping[str, str], preparation: Preparation) -> Runner:
+        return Runner(
+            self.dir / "jobs",
+            SparkSubmit(environment=environment),
+            slots=self.options.job_slots,
+            fetch=self._fetch,
+            tell=self._job_state,
+            waits_for=preparation.waits_for,
+        )
 
     def _describe(self) -> None:
         """Write stack.json, which nobody but the owner may read."""
@@ -251,11 +268,10 @@ class Stack:
         """Check firn.yaml and put it into the staging store. Raises StackError with what is wrong with it."""
         if self.options.config is None:
             return
-        folders = ("layers/core/python", "layers/lake/python", "infra/local")
-        path = [str(REPOSITORY / folder) for folder in folders]
+        path = source_path("layers/core/python", "layers/lake/python", "infra/local")
         done = subprocess.run(
             [sys.executable, "-P", "-m", "firn_local.publish", environment["FIRN_STAGING"], str(self.options.config)],
-            env={**plain_environment(), **environment, "PYTHONPATH": os.pathsep.join(path)},
+            env={**plain_environment(), **environment, "PYTHONPATH": path},
             capture_output=True,
             text=True,
             check=False,
@@ -312,43 +328,6 @@ class Stack:
                     self._say(f"{self.options.config} is not published, the one before stays in use:\n{error}")
 
 
-def up(options: Options, say: Callable[[str], None] = print) -> int:
-    """Run the stack until Ctrl-C, SIGTERM or SIGHUP. Returns the exit code: 0, or 2 when it could not start."""
-    logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
-    stopped = threading.Event()
-    for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(sign, lambda *_: stopped.set())
-    stack = Stack(options, say)
-    try:
-        stack.start()
-    except (StackError, AlreadyRunning, PortInUse, TemplateError) as error:
-        print(f"firn: {error}", file=sys.stderr)
-        return 2
-    try:
-        for line in _greeting(stack):
-            say(line)
-        commit_progress.say_until(stopped, stack.dir / "staging", stack.runner, say)
-        say("stopping")
-    finally:
-        stack.stop()
-    return 0
-
-
-def _greeting(stack: Stack) -> list[str]:
-    about = stack.description
-    where = "S3 in memory: gone when the stack stops" if stack.options.s3 else f"files in {stack.dir}"
-    return [
-        f"firn is up (process {about['pid']}); Ctrl-C stops it",
-        f"  console   {about['url']}/console/",
-        f"  events    POST {about['url']}/v1/streams/{{stream}}",
-        *(f"  queue     {url}" for name, url in about["queues"].items() if name == "Queue"),
-        f"  metrics   {about['url']}/metrics",
-        f"  AWS       {about['aws_endpoint']} (S3, SQS: keys test/test, {REGION}; EMR Serverless: those in stack.json)",
-        f"  storage   {where}",
-        f"  logs      {stack.dir}/logs, Spark's in {stack.dir}/jobs",
-    ]
-
-
 def local_parameters(template: Path, given: Mapping[str, str]) -> dict[str, str]:
     """The template's parameters as they are here, of those that it has."""
     declared = load(template.read_text()).get("Parameters", {})
@@ -365,7 +344,7 @@ _STREAMS = {
     "KafkaBootstrapServers": "127.0.0.1:9092",
 }
 
-# Jobs run as they lie in this checkout; spark-submit's settings for this machine come from the runner.
+# Jobs run as they lie in this Firn; spark-submit's settings for this machine come from the runner.
 _CHECKOUT = {
     "FIRN_JOB_ENTRY_POINT": str(REPOSITORY / "spark_emr" / "commit.py"),
     "FIRN_JOB_SHA256": "",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from firn_deploy import DeployError
-from firn_local.environment import REPOSITORY, TEMPLATE
+from firn_local.environment import INSTALLED, REPOSITORY, TEMPLATE
 
 
 @dataclass(frozen=True)
@@ -18,8 +18,8 @@ class Command:
 
 
 def expect_checkout() -> None:
-    """Raises DeployError where Firn was installed without its template and functions."""
-    if not TEMPLATE.is_file():
+    """Raises DeployError where Firn was installed: layers, SAM and what packages the job are in a checkout alone."""
+    if INSTALLED or not TEMPLATE.is_file():
         raise DeployError(
             f"this needs a checkout of Firn (template.yaml, functions, layers), and {REPOSITORY} is not one: clone the "
             "repository, `make setup` there, and run its .venv/bin/firn"

@@ -75,24 +75,32 @@ def nothing(url: str) -> bytes:
     raise OSError(url)
 
 
+def spark_of(cache: Path, *names: str) -> SparkSubmit:
+    """One whose lock names these jars, which are there, and whose archive of classes would be beside them."""
+    (cache / "jars").mkdir(parents=True)
+    for name in names:
+        (cache / "jars" / f"{name}-1.jar").write_bytes(name.encode())
+    lock = cache / "jars.lock"
+    lock.write_text("# group name version sha256 bytes\n" + "".join(f"g {name} 1 00 5\n" for name in (*names, "gone")))
+    return SparkSubmit(command=("spark-submit",), cores=2, jars=cache / "jars", lock=lock, archive=cache / "spark.jsa")
+
+
 @pytest.mark.parametrize("brought", [None, b"iceberg", b"iceberh", b""])
 def test_every_job_has_the_class_path_that_the_archive_of_classes_is_for(tmp_path: Path, brought: bytes | None) -> None:
     """`brought`: what the run's own jar holds; None: it brings no code. With other jars it gets none of ours."""
     cache = tmp_path / ".cache"
-    (cache / "jars").mkdir(parents=True)
-    for name in ("iceberg.jar", "sqlite-jdbc-3.jar"):
-        (cache / "jars" / name).write_bytes(name.split(".")[0].encode())
-    spark = SparkSubmit(command=("spark-submit",), repository=tmp_path)
+    spark = spark_of(cache, "sqlite-jdbc", "iceberg")
+    (cache / "jars" / "iceberg-0.jar").touch()  # of another version of Firn
     (tmp_path / "own.jar").write_bytes(brought or b"")
     bring = f"--jars {tmp_path}/none.jar,{tmp_path}/own.jar"
     given = replace(prepare(bring if brought else "", tmp_path, nothing), own_code=brought is not None)
-    ours = [f"{cache}/jars/iceberg.jar"] if brought in (None, b"iceberg") else []
+    ours = [f"{cache}/jars/iceberg-1.jar"] if brought in (None, b"iceberg") else []
     lines = []
     for _ in range(2):
         lines.append(spark.arguments({}, {}, "/commit.py", tmp_path / "tmp", given))
         (cache / "spark.jsa").touch()
     for line in lines:
-        assert line[line.index("--driver-class-path") + 1] == ":".join([*ours, f"{cache}/jars/sqlite-jdbc-3.jar"])
+        assert line[line.index("--driver-class-path") + 1] == ":".join([*ours, f"{cache}/jars/sqlite-jdbc-1.jar"])
         assert ("--jars" in line) is bool(brought)
     said = [next(one for one in line if "extraJavaOptions" in one) for line in lines]
     assert [f'"-XX:SharedArchiveFile={cache}/spark.jsa"' in one for one in said] == [False, True]
@@ -100,16 +108,13 @@ def test_every_job_has_the_class_path_that_the_archive_of_classes_is_for(tmp_pat
 
 def test_later_spark_settings_win_machine_then_run_then_parameters(tmp_path: Path) -> None:
     jars = tmp_path / ".cache" / "jars"
-    jars.mkdir(parents=True)
-    for name in ("b.jar", "a.jar"):
-        (jars / name).touch()
-    spark = SparkSubmit(command=("spark-submit",), cores=2, repository=tmp_path)
+    spark = spark_of(tmp_path / ".cache", "b", "a")
     overrides = {"applicationConfiguration": [{"classification": "spark-defaults", "properties": {"spark.a": "1"}}]}
     driver = {"entryPointArguments": ["--first", "1"]}
     own = prepare("--conf spark.a='2 3' --py-files x.zip", tmp_path, nothing)
     line = spark.arguments(driver, overrides, "/commit.py", tmp_path / "tmp", own)
     assert line[:5] == ["spark-submit", "--master", "local[2]", "--driver-memory", "1g"]
-    assert line[line.index("--driver-class-path") + 1] == f"{jars}/a.jar:{jars}/b.jar"
+    assert line[line.index("--driver-class-path") + 1] == f"{jars}/a-1.jar:{jars}/b-1.jar"
     assert "spark.driver.bindAddress=127.0.0.1" in line
     assert line.index("spark.a=1") < line.index("spark.a=2 3")
     assert line[-5:] == ["--py-files", "x.zip", "/commit.py", "--first", "1"]
