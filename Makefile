@@ -21,7 +21,7 @@ setup-checkov:
 	@$(PYTHON) infra/setup/setup.py --checkov
 
 demo: setup  ## 55,462 real change events into Iceberg tables, compared with PostgreSQL (KEEP=1 leaves the stack up)
-	@$(BIN)/python -m examples.demo $(if $(KEEP),--keep,)
+	@$(BIN)/firn demo $(if $(KEEP),--keep,)
 
 deploy-local: setup-localstack  ## a real deployment: LocalStack, sam deploy, the demo's events through it (PORT=4566)
 	@$(BIN)/python -m examples.deployed $(if $(PORT),--port $(PORT),) $(if $(UPDATE),--update-while-posting,)

@@ -9,6 +9,7 @@ import typer
 import firn
 from firn.deployment.target import use_target
 from firn.errors import FirnError
+from firn.extras import missing
 from firn_cli.commands import (
     audit,
     backfill,
@@ -18,6 +19,7 @@ from firn_cli.commands import (
     console,
     cut,
     dead,
+    demo,
     deploy,
     diff,
     doctor,
@@ -57,6 +59,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "init": init.command,
     "up": up.command,
     "console": console.command,
+    "demo": demo.command,
     "publish": publish.command,
     "send": send.command,
     "flush": flush.command,
@@ -123,6 +126,12 @@ def main(arguments: list[str] | None = None) -> int:
         return ended.code if isinstance(ended.code, int) else 0 if ended.code is None else 1
     except FirnError as error:
         print(f"firn: {error}", file=sys.stderr)
+        return 1
+    except ModuleNotFoundError as error:
+        lacking = missing(error)
+        if lacking is None:
+            raise
+        print(f"firn: {lacking}", file=sys.stderr)
         return 1
     except BrokenPipeError:  # `firn query … | head`
         sys.stderr.close()

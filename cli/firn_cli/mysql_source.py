@@ -45,7 +45,7 @@ def read_mysql_source(address: Address) -> Source:
     try:
         import pymysql
     except ImportError:
-        raise ConfigError("--from: MySQL and MariaDB need PyMySQL; run pip install 'pymysql>=1.1'") from None
+        raise ConfigError("--from: MySQL and MariaDB need PyMySQL: pip install 'firn-cdc[cli]'") from None
     where = f"{address.host}:{address.port}/{address.database}"
     try:
         connection = _connect(address)

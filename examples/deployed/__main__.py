@@ -14,12 +14,12 @@ from typing import Any
 
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from examples.demo.corpus import PGBENCH_EVENTS
 from examples.deployed.proving import Proof, all_is_in, prove
 from examples.deployed.sending import Handed, send_all
 from examples.deployed.updating import Update, before
 from examples.deployed.waiting import wait_for_the_schedule
 from firn.errors import FirnError
+from firn_demo.corpus import PGBENCH_EVENTS
 from firn_deploy.__main__ import add_options
 from firn_deploy.deploying import Deployed, Options, deploy
 from firn_deploy.showing import Steps

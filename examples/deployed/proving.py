@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 
-from examples.demo.comparing import Comparison
-from examples.demo.corpus import compare_all
 from firn.audit.ledger import read
 from firn.audit.verdict import Audit, audit
 from firn.deployment.stack import Stack
+from firn_demo.comparing import Comparison
+from firn_demo.corpus import compare_all
 from firn_lake.audit.table_histories import histories
 from firn_lake.catalogs.stack_catalog import catalog_of
 from firn_lake.tables import TableNotFound

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from examples.demo.corpus import PGBENCH, PGBENCH_EVENTS, SHOP
 from firn.deployment.delivery import Sent, post, send_to_queue
 from firn.deployment.event_files import Batch, cut, read_lines
 from firn.deployment.stack import Stack
+from firn_demo.corpus import PGBENCH, PGBENCH_EVENTS, SHOP
 
 BATCH_BYTES = 150_000
 Report = Callable[[int, int], None]

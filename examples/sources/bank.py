@@ -13,12 +13,12 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from examples.demo.comparing import Comparison, compare
 from examples.sources.debezium import DebeziumServer
 from examples.sources.fetching import ROOT
 from examples.sources.firn_up import FirnUp
 from examples.sources.postgres import Postgres
 from examples.sources.processes import ServerFailed
+from firn_demo.comparing import Comparison, compare
 from firn_lake.catalogs.stack_catalog import catalog_of
 from firn_lake.tables import find_table
 

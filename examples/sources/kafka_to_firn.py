@@ -21,7 +21,6 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from examples.demo.comparing import Comparison
 from examples.sources import fetching, kafka, needs
 from examples.sources.bank import STREAM, USERS, Bank
 from examples.sources.postgres_to_firn import tools
@@ -29,6 +28,7 @@ from examples.sources.processes import ServerFailed
 from firn.deployment.flush_run import flush
 from firn.deployment.terminal import print_json, print_table
 from firn.errors import FirnError
+from firn_demo.comparing import Comparison
 
 PARTITIONS = 7
 """Of each topic in the end; they begin with three."""

@@ -18,13 +18,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from examples.demo.comparing import Comparison
 from examples.sources import fetching, needs
 from examples.sources.mariadb import Programs
 from examples.sources.shop import STREAM, Client, Shop
 from firn.deployment.flush_run import flush
 from firn.deployment.terminal import print_json, print_table
 from firn.errors import FirnError
+from firn_demo.comparing import Comparison
 
 _JAVA = 21
 _CLIENTS = 3

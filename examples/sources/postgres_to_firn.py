@@ -19,13 +19,13 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from examples.demo.comparing import Comparison
 from examples.sources import fetching, needs
 from examples.sources.bank import STREAM, Bank
 from examples.sources.schema_changes import SCHEMA_CHANGES, make
 from firn.deployment.flush_run import flush
 from firn.deployment.terminal import print_json, print_table
 from firn.errors import FirnError
+from firn_demo.comparing import Comparison
 from firn_lake.catalogs.stack_catalog import catalog_of
 from firn_lake.tables import find_table, history
 

@@ -15,12 +15,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from examples.demo.comparing import Comparison
 from examples.sources.debezium import DebeziumServer
 from examples.sources.fetching import ROOT
 from examples.sources.firn_up import FirnUp
 from examples.sources.mariadb import MariaDb, Programs
 from examples.sources.processes import ServerFailed
+from firn_demo.comparing import Comparison
 from firn_lake.catalogs.stack_catalog import catalog_of
 from firn_lake.tables import find_table
 

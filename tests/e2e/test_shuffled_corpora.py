@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from examples.demo.comparing import compare
+from firn_demo.comparing import compare
 from tests.e2e import test_corpus_over_http as ordered_corpora
 from tests.e2e.conftest import Stack
 from tests.e2e.killing import audited, dispatch, kill_job

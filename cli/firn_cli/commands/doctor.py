@@ -1,11 +1,7 @@
 """`firn doctor`: is everything here that Firn needs, and if not, what to do."""
 
-import os
-import re
-import shutil
 import signal
 import socket
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
@@ -14,15 +10,14 @@ from typing import Annotated
 
 import typer
 
+import firn
 from firn.deployment.stack import NoStack
 from firn.deployment.target import find_stack, is_deployed
 from firn.deployment.terminal import print_json, spinner
 from firn.errors import FirnError
+from firn.extras import DISTRIBUTION, EXTRA_OF
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 from firn_cli.self_check import Check, SelfCheck
-
-_JAVA_RELEASES = (17, 21)
-_JARS = ("iceberg-spark-runtime", "iceberg-aws-bundle", "sqlite-jdbc")
 
 
 def command(
@@ -37,7 +32,7 @@ def command(
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
 ) -> None:
-    """Check this machine, firn.yaml and the running stack. Python, Java, jars, packages, port. Exit code 1:
+    """Check this machine, firn.yaml and the running stack. Installation, Java, jars, port. Exit code 1:
     something is wrong."""
     checks = []
     for one in _found(config, folder, port, (namespace, timeout) if deep else None):
@@ -75,6 +70,7 @@ def _checks(config: Path, folder: Path, port: int) -> list[Callable[[], Check]]:
     if is_deployed():
         return [lambda: configuration(config), lambda: stack(folder)]
     return [
+        installation,
         python,
         java,
         jars,
@@ -88,41 +84,60 @@ def _checks(config: Path, folder: Path, port: int) -> list[Callable[[], Check]]:
 def python() -> Check:
     """Python 3.11 or later."""
     found = sys.version.split()[0]
-    return Check("python", sys.version_info >= (3, 11), found, "install Python 3.11 or later, then: make setup")
+    return Check(
+        "python", sys.version_info >= (3, 11), found, "install Python 3.11 or later, and Firn into an environment of it"
+    )
+
+
+def installation() -> Check:
+    """How Firn was installed, and whether another distribution has taken the package's name."""
+    from firn_cli.installation import look
+
+    found = look()
+    if found.foreign:
+        return Check(
+            "firn",
+            False,
+            f"{', '.join(found.foreign)} is installed in {sys.prefix} too, and brings another package `firn`",
+            f"only one of them fits into an environment: pip uninstall {found.foreign[0].split()[0]}, then "
+            "pip install --force-reinstall 'firn-cdc[all]' (in a checkout: make setup)",
+        )
+    return Check("firn", True, f"{found.version or firn.__version__}, {found.how}")
 
 
 def java() -> Check:
     """A Java runtime that Spark 4.0 and Iceberg run on."""
-    home = os.environ.get("JAVA_HOME")
-    command = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    advice = "install one: apt-get install openjdk-17-jre-headless, or brew install openjdk@17, and set JAVA_HOME"
-    if command is None or not Path(command).exists():
-        return Check("java", False, f"none{f' at {command}' if command else ''}; 17 or 21 is needed", advice)
-    done = subprocess.run([command, "-version"], capture_output=True, text=True, check=False)  # noqa: S603
-    version = re.search(r'version "(\d+)[^"]*"', done.stderr + done.stdout)
-    if version is None:
-        return Check("java", False, f"{command} does not say its version", advice)
-    release = int(version[1])
-    return Check("java", release in _JAVA_RELEASES, f"{version[0].removeprefix('version ')} ({command})", advice)
+    from firn_local import java as javas
+
+    found = javas.find()
+    if found is None:
+        return Check("java", False, javas.none_fits(), "rows are taken and can be queried without; commits need it")
+    first = next(javas.there())
+    passed = "" if first == found else f"; {first.version} ({first.command}) comes first and is not for Spark"
+    return Check("java", True, f"{found.version} ({found.command}){passed}")
 
 
 def jars() -> Check:
-    """Iceberg's jars, resolved by make setup."""
-    folder = _repository() / ".cache" / "jars"
-    there = [path.name for path in folder.glob("*.jar")]
-    lacking = [name for name in _JARS if not any(name in jar for jar in there)]
+    """Spark's jars for Iceberg: make setup fetches them, or the first `firn up` of an installed Firn."""
+    from firn_local.environment import INSTALLED, JARS, JARS_LOCK
+    from firn_local.spark_jars import locked, missing
+
+    lacking = [jar.file for jar in missing(JARS, JARS_LOCK)]
+    if lacking and INSTALLED:
+        return Check("jars", None, f"{len(lacking)} of {len(locked(JARS_LOCK))} are yet to come: firn up fetches them")
     if lacking:
-        return Check("jars", False, f"{', '.join(lacking)} not in {folder}", "run: make setup")
-    return Check("jars", True, f"{len(there)} in {folder}")
+        return Check("jars", False, f"{', '.join(lacking)} not in {JARS}", "run: make setup")
+    return Check("jars", True, f"{len(locked(JARS_LOCK))} in {JARS}")
 
 
 def packages() -> Check:
     """The optional parts of the Python package."""
-    needed = {"pyiceberg": "lake", "duckdb": "lake", "pyspark": "spark", "moto": "local", "waitress": "local"}
-    needed["boto3"] = "cli"
-    lacking = sorted({extra for module, extra in needed.items() if find_spec(module) is None})
+    lacking = sorted({extra for module, extra in EXTRA_OF.items() if extra != "avro" and find_spec(module) is None})
     if lacking:
-        return Check("packages", False, f"missing: {', '.join(lacking)}", f"pip install 'firn[{','.join(lacking)}]'")
+        # Each works alone, and a command that needs another says so.
+        there = sorted(set(EXTRA_OF.values()) - {*lacking, "avro"})
+        needs = f"pip install '{DISTRIBUTION}[{','.join(lacking)}]'"
+        return Check("packages", None, f"{', '.join(there)}; not here: {', '.join(lacking)} ({needs})")
     return Check("packages", True, "lake, spark, local, cli")
 
 
@@ -130,13 +145,15 @@ def configuration(file: Path) -> Check:
     """Does firn.yaml parse?"""
     from firn.config.reader import parse
     from firn.deployment.config_text import config_text
-    from firn_sql.configured import check_pipelines
 
     if not file.is_file():
         return Check("config", None, f"no {file} here (firn init writes one)")
     try:
         config = parse(config_text(file), str(file))
-        check_pipelines(config, str(file))
+        if find_spec("duckdb") is not None:
+            from firn_sql.configured import check_pipelines
+
+            check_pipelines(config, str(file))
     except FirnError as error:
         return Check("config", False, str(error), f"fix {file} as it says")
     tables = sum(len(stream.tables) for stream in config.streams.values())
@@ -193,7 +210,3 @@ def free_port(folder: Path, port: int) -> Check:
         except OSError as error:
             return Check("port", False, f"{port}: {error.strerror}", "free it, or start with another: firn up --port 0")
     return Check("port", True, f"{port} is free")
-
-
-def _repository() -> Path:
-    return Path(__file__).resolve().parents[3]

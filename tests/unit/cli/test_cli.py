@@ -10,9 +10,11 @@ import pytest
 from ingress import Ingress
 
 from firn.client import Retry
-from firn_cli.commands import doctor
+from firn.config.reader import parse
 from firn_cli.main import main
 from firn_lake.catalogs.catalog import open_catalog
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -214,6 +216,7 @@ def test_a_wrong_command_line_is_exit_code_2(capsys: pytest.CaptureFixture[str])
         "status",
         "batch",
         "doctor",
+        "demo",
         "pause",
         "resume",
         "leftovers",
@@ -330,12 +333,37 @@ def test_up_hands_its_rate_to_the_stack(
 ) -> None:
     given: list[Any] = []
     monkeypatch.setattr("firn_local.up", lambda options: given.append(options) or 0)
+    monkeypatch.chdir(ROOT)
     assert run(capsys, "up", *(["--rate", rate] if rate else []))[0] == 0
     assert given[0].rate == bytes_
 
 
-def test_doctor_looks_for_the_jars_in_this_checkout() -> None:
-    assert (doctor._repository() / "template.yaml").is_file()
+def test_up_in_a_new_folder_begins_with_a_firn_yaml_for_own_rows(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    given: list[Any] = []
+    monkeypatch.setattr("firn_local.up", lambda options: given.append(options) or 0)
+    monkeypatch.chdir(tmp_path)
+    _, out, _ = run(capsys, "up")
+    written = tmp_path / given[0].config
+    stream = parse(written.read_text(), str(written)).streams["web"]
+    assert "wrote firn.yaml" in out
+    assert (stream.envelope, str(stream.target("users"))) == ("rows", "web.users")
+    written.write_text("mine")
+    assert "wrote" not in run(capsys, "up")[1]
+    assert written.read_text() == "mine"
+
+
+@pytest.mark.parametrize("before", [".firn", "other.yaml"])
+def test_up_writes_no_firn_yaml_where_data_came_under_another_or_another_is_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, before: str
+) -> None:
+    monkeypatch.setattr("firn_local.up", lambda _options: 0)
+    monkeypatch.chdir(tmp_path)
+    if before == ".firn":
+        (tmp_path / ".firn").mkdir()
+    run(capsys, "up", *(["--config", before] if before == "other.yaml" else []))
+    assert not list(tmp_path.glob("*.yaml"))
 
 
 @pytest.mark.parametrize("group", [(), ("dead",), ("cut",), ("refs",)])

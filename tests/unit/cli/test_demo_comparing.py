@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from examples.demo.comparing import compare
+from firn_demo.comparing import compare
 
 CSV = "id,amount,day,at,flag,note\n1,1.50,2026-01-31,2026-01-31 12:00:00.5+00,t,a\n2,\\N,\\N,\\N,f,\\N\n"
 TABLE = pa.table(

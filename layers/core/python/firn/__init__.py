@@ -20,8 +20,8 @@ def __getattr__(name: str) -> Any:
         from firn.producer import Producer
 
         return Producer
-    if name == "connect":  # the lake's layer, where it is installed
-        from firn_lake.connection import connect
+    if name == "connect":
+        from firn_lake import connect
 
         return connect
     raise AttributeError(f"module 'firn' has no attribute {name!r}")

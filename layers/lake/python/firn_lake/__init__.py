@@ -49,11 +49,17 @@ WHERE: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load PyIceberg and DuckDB only when asked for: functions import single modules of this package."""
+    """Load PyIceberg and DuckDB only when asked for: functions import single modules of this package. Raises
+    MissingExtra where they are not installed."""
     if name in WHERE:
         import importlib
 
-        return getattr(importlib.import_module(f"firn_lake.{WHERE[name]}"), name)
+        try:
+            return getattr(importlib.import_module(f"firn_lake.{WHERE[name]}"), name)
+        except ModuleNotFoundError as error:
+            from firn.extras import missing
+
+            raise missing(error) or error from error
     raise AttributeError(f"module 'firn_lake' has no attribute {name!r}")
 
 

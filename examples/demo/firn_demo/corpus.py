@@ -1,16 +1,16 @@
 """What the demo sends, and what the tables must be equal to afterwards."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from examples.demo.comparing import Comparison, compare
+from firn_demo.comparing import Comparison, compare
 from firn_lake.tables import find_table
+from firn_local.environment import REPOSITORY
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
-EXAMPLES = Path(__file__).resolve().parents[1]
+EXAMPLES = REPOSITORY / "examples"
 PGBENCH = EXAMPLES / "pgbench" / "pgbench_plain.ndjson.gz"
 SHOP = EXAMPLES / "shop" / "events.ndjson"
 PGBENCH_EVENTS = 55_462

@@ -1,14 +1,13 @@
-"""`python -m examples.demo [--keep]`: 55,462 change events of a bank over HTTP and a shop's over SQS, committed in two
+"""`firn demo`: 55,462 change events of a bank over HTTP and a shop's over SQS, committed in two
 steps, queried, read as of the first step, and compared with PostgreSQL's own final state.
 
 Exit code 0 only if every row of every table is equal.
 """
 
-import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
@@ -17,17 +16,18 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from examples.demo.corpus import EXAMPLES, PGBENCH, PGBENCH_EVENTS, SHOP, compare_all
-from examples.demo.embedded import running_stack
 from firn.deployment.delivery import Sent, post, send_to_queue
 from firn.deployment.event_files import Batch, cut, read_lines
 from firn.deployment.flush_run import flush
 from firn.deployment.stack import Stack
 from firn.deployment.terminal import print_table, size
 from firn.errors import FirnError
+from firn_demo.corpus import EXAMPLES, PGBENCH, PGBENCH_EVENTS, SHOP, compare_all
+from firn_demo.embedded import running_stack
 from firn_lake.catalogs.stack_catalog import catalog_of
 from firn_lake.sql.query import query
 from firn_lake.tables import find_table, history, list_tables
+from firn_local.spark_preparation import SparkLacks, bring_jars
 
 FIRST_PART = 30_000
 NOW = """SELECT tid AS teller, tbalance AS balance, sum(delta)::BIGINT AS history_says, count(*) AS transactions
@@ -37,24 +37,18 @@ THEN = "SELECT count(*) AS transactions, sum(delta)::BIGINT AS moved FROM bank.h
 console = Console(highlight=False)
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run the demo; -> its exit code."""
-    parser = argparse.ArgumentParser(prog="make demo", description=__doc__.partition("\n\n")[0])
-    parser.add_argument("--keep", action="store_true", help="leave the stack up afterwards (make demo KEEP=1)")
-    for option in ("--job", "--built"):
-        parser.add_argument(option, metavar="FOLDER", help="what the stack runs in place of this checkout (firn_local)")
-    given = parser.parse_args(arguments)
-    keep: bool = given.keep
-    options = [word for name in ("job", "built") if (value := getattr(given, name)) for word in (f"--{name}", value)]
+def demonstrate(keep: bool, options: Sequence[str] = ()) -> int:
+    """Run the demo; -> its exit code. `keep` leaves the stack up afterwards; `options`: more of firn_local's."""
     started = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="firn-demo-"))
     try:
+        bring_jars()  # here, with a progress bar: the stack's own output goes to a file
         with ExitStack() as running:
             with console.status("starting the embedded stack"):
                 stack = running.enter_context(running_stack(folder, EXAMPLES.parent / "firn.yaml", *options, keep=keep))
             _say(f"The embedded stack is up at {stack.url}, storage in its S3 endpoint", started)
             equal = _run(stack, started)
-    except FirnError as error:
+    except (FirnError, SparkLacks) as error:
         print(f"demo: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -175,7 +169,3 @@ The stack is still up (process {stack.pid}):
 It commits when asked to:  firn flush --dir {stack.dir}
 Stop it:                   kill {stack.pid} && rm -r {stack.dir}"""
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main())
