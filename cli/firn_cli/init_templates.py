@@ -57,6 +57,19 @@ streams:
 """
 
 
+OWN_ROWS: Final = """\
+# A first firn.yaml, by `firn up`, which reads it again whenever it changes. Every setting: docs/configuration.md. Check
+# this file: firn doctor. For the tables of a database: firn init --from postgres://… or mysql://…
+
+streams:
+  web:                                # POST /v1/streams/web/tables/TABLE
+    envelope: rows                    # your own rows, as JSON; debezium for Debezium's events, and others
+    tables:
+      # users: {to: web.users, key: [id]}    # with a key a later row replaces the earlier one
+      '*': {to: 'web.{table}', mode: append}
+"""
+
+
 def stream_name(database: str) -> str:
     """A stream name made of the database's: `Acme Shop` -> `acme-shop`."""
     return re.sub(r"[^a-z0-9_-]+", "-", database.lower()).strip("-_")[:63] or "source"

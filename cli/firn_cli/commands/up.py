@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from firn.errors import ConfigError
 from firn_cli.options import DEFAULT_DIR, Dir
 
 
@@ -12,7 +13,9 @@ def command(
     folder: Dir = DEFAULT_DIR,
     s3: Annotated[bool, typer.Option("--s3", help="Storage in the S3 endpoint, in memory, instead of files.")] = False,
     port: Annotated[int, typer.Option(help="HTTP port; 0 takes a free one.", min=0, max=65535)] = 8181,
-    config: Annotated[Path, typer.Option(help="The streams.")] = Path("firn.yaml"),
+    config: Annotated[
+        Path | None, typer.Option(help="The streams. [default: firn.yaml; a first one is written where there is none]")
+    ] = None,
     schedules: Annotated[
         bool, typer.Option("--schedules/--no-schedules", help="Run scheduled functions, or only what is asked for.")
     ] = True,
@@ -28,12 +31,27 @@ def command(
         dir=folder,
         s3=s3,
         port=port,
-        config=config,
+        config=config or _first(Path("firn.yaml"), folder),
         schedules=schedules,
         rate=_bytes(rate),
         queue_stream=queue_stream,
     )
     raise typer.Exit(up(given))
+
+
+def _first(config: Path, folder: Path) -> Path:
+    """The file that is used unless another is named. In a new folder it is written, for own rows; data that is there
+    was sent under some other configuration, and then whoever asks has to say which."""
+    from firn_cli.init_templates import OWN_ROWS
+
+    if not config.exists() and not folder.exists():
+        try:
+            with config.open("x", encoding="utf-8") as file:
+                file.write(OWN_ROWS)
+        except OSError as error:
+            raise ConfigError(f"{config}: can't be written ({error.strerror}); name another by --config") from error
+        typer.echo(f"wrote {config}: a stream `web` for rows of your own, each table as it comes")
+    return config
 
 
 def _bytes(text: str) -> int:
