@@ -1,0 +1,107 @@
+"""The wheel in an empty environment, away from the checkout: examples/first-row/first_row.sh, and what is missing.
+
+Libraries come from this environment (nothing is downloaded); Firn itself comes from the wheel alone.
+"""
+
+import os
+import socket
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from infra.package.distribution import build
+from tests.e2e.conftest import ROOT
+from tests.soak import long_only
+
+LIBRARIES = next((ROOT / ".venv" / "lib").glob("python3*/site-packages"))
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("dist"))[1]
+
+
+@pytest.fixture(scope="module")
+def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment's Python that has the wheel, and all libraries but Firn's own checkout."""
+    folder = tmp_path_factory.mktemp("environment")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=120)
+    own = next((folder / "lib").glob("python3*/site-packages"))
+    (own / "libraries.pth").write_text(f"{LIBRARIES}\n")  # its own .pth files, the checkout's among them, are not read
+    pip = [sys.executable, "-m", "pip", "--python", str(folder), "install", "-q", "--no-deps", "--no-index"]
+    subprocess.run([*pip, "--ignore-installed", str(wheel)], check=True, timeout=120)
+    return folder / "bin" / "python"
+
+
+def environment(python: Path, cache: Path) -> dict[str, str]:
+    """What a shell with that environment first on its PATH has. The jars are those of the checkout."""
+    (cache / "firn").mkdir(exist_ok=True)
+    if not (cache / "firn" / "jars").exists():
+        (cache / "firn" / "jars").symlink_to(ROOT / ".cache" / "jars")
+    return {
+        **{name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")},
+        "PATH": f"{python.parent}:{os.environ['PATH']}",
+        "XDG_CACHE_HOME": str(cache),
+        "PIP_NO_INDEX": "1",
+    }
+
+
+def first_row(python: Path, wheel: Path, cache: Path, **more: str) -> str:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    done = subprocess.run(
+        ["bash", str(ROOT / "examples" / "first-row" / "first_row.sh"), f"{wheel}[all]"],
+        cwd=cache, env=environment(python, cache) | {"PORT": str(port), **more},
+        capture_output=True, text=True, timeout=400,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_an_installed_firn_has_its_own_row_fresh_after_four_commands(python: Path, wheel: Path, tmp_path: Path) -> None:
+    told = first_row(python, wheel, tmp_path, ROW_ONLY="1")
+    assert '"name": "Ada"' in told
+    assert "in 4 commands after" in told
+
+
+@long_only
+def test_an_installed_firn_commits(python: Path, wheel: Path, tmp_path: Path) -> None:
+    assert "committed after" in first_row(python, wheel, tmp_path, FLUSH="1")
+
+
+def test_what_the_wheel_holds_is_not_the_checkout(python: Path, tmp_path: Path) -> None:
+    """`import firn` beside a folder that is called firn, such as a clone of it."""
+    (tmp_path / "firn").mkdir()
+    said = subprocess.run(
+        [str(python), "-c", "import firn, firn_cli, firn_local.environment as at; print(firn.__file__, at.INSTALLED)"],
+        cwd=tmp_path, env=environment(python, tmp_path), capture_output=True, text=True, check=True, timeout=60,
+    ).stdout  # fmt: skip
+    assert said == f"{next((python.parents[1] / 'lib').glob('python3*'))}/site-packages/firn/__init__.py True\n"
+
+
+@pytest.mark.parametrize(("lacks", "extra"), [("duckdb", "lake"), ("moto", "local"), ("typer", "cli")])
+def test_what_is_not_installed_is_named_with_its_extra(python: Path, tmp_path: Path, lacks: str, extra: str) -> None:
+    (tmp_path / "sitecustomize.py").write_text(f"import sys\nsys.modules[{lacks!r}] = None\n")
+    command = {"lake": ["query", "SELECT 1"], "local": ["up", "--port", "0"], "cli": ["status"]}[extra]
+    told = subprocess.run(
+        [str(python.parent / "firn"), *command],
+        cwd=tmp_path, env=environment(python, tmp_path) | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert told.returncode != 0
+    assert f"pip install 'firn-cdc[{extra}]'" in told.stderr, told.stderr + told.stdout
+    assert "Traceback" not in told.stderr
+
+
+def test_the_wheel_says_who_it_is_and_holds_no_test(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as held:
+        names = held.namelist()
+        (about,) = [held.read(name).decode() for name in names if name.endswith("dist-info/METADATA")]
+    assert "Name: firn-cdc" in about
+    assert "License-Expression: Apache-2.0" in about
+    assert {"firn_bundle/template.yaml", "firn_console/assets/index.html"} <= set(names)
+    assert not [name for name in names if name.startswith("tests/") or "__pycache__" in name]
