@@ -75,11 +75,14 @@ class Emr:
         return (self.folder / "jobs" / run / name).read_text()
 
 
-def serve(folder: Path, slots: int = 2, minute: float = 60.0) -> Emr:
+def serve(folder: Path, slots: int = 2, minute: float = 60.0, waits_for: Callable[[], str] = lambda: "") -> Emr:
     submit = folder / "submit"
     submit.write_text(SUBMIT)
     spark = SparkSubmit(command=("sh", str(submit)), environment={"AWS_REGION": "us-east-1"})
-    runner = Runner(folder / "jobs", spark, slots=slots, minute=minute, fetch=lambda url: f"echo from {url}".encode())
+    runner = Runner(
+        folder / "jobs", spark, slots=slots, minute=minute, waits_for=waits_for,
+        fetch=lambda url: f"echo from {url}".encode(),
+    )  # fmt: skip
     server = Server(EmrServerless(runner, folder / "emr.json"))
     server.start()
     client = any_client(
@@ -360,3 +363,21 @@ def test_nothing_runs_after_the_runner_is_closed(emr: Emr) -> None:
     assert not alive(pid)
     assert emr.get(run)["state"] == "FAILED"
     assert os.getpid() != pid
+
+
+def test_a_run_waits_while_this_machine_lacks_what_spark_needs_and_says_what(make: Callable[..., Emr]) -> None:
+    lacks = ["Spark's jars are being fetched"]
+    emr = make(waits_for=lambda: lacks[0])
+    run = emr.start("exit 0", "one")
+    emr.wait(run, "PENDING")
+    time.sleep(0.3)
+    found = emr.get(run)
+    assert (found["state"], found["stateDetails"]) == ("PENDING", "Spark's jars are being fetched")
+    assert not emr.runner.idle
+    lacks[0] = ""
+    assert emr.wait(run)["state"] == "SUCCESS"
+    lacks[0] = "a Java is missing"
+    cancelled = emr.start("exit 0", "two")
+    emr.wait(cancelled, "PENDING")
+    emr.client.cancel_job_run(applicationId=emr.application, jobRunId=cancelled)
+    assert emr.wait(cancelled)["state"] == "CANCELLED"
