@@ -6,7 +6,7 @@ export AWS_EC2_METADATA_DISABLED := true
 export SAM_CLI_TELEMETRY := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-sam setup-checkov setup-localstack setup-tests setup-engines setup-trino setup-servers setup-bench setup-kafka demo example-postgres example-mysql example-kafka example-backfill up docs setup-docs deploy-local undeploy-local test test-unit test-property test-model test-stack test-spark test-e2e test-servers mutants soak check check-code check-functions sam templates cfn-lint checkov package upload bench lock clean console-assets console-lighthouse
+.PHONY: help setup setup-sam setup-checkov setup-localstack setup-tests setup-engines setup-trino setup-servers setup-bench setup-kafka demo example-postgres example-mysql example-kafka example-backfill up docs setup-docs deploy-local undeploy-local test test-unit test-property test-model test-stack test-spark test-e2e test-servers mutants soak check check-code check-functions sam templates cfn-lint checkov package wheel upload bench lock clean console-assets console-lighthouse
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -123,6 +123,9 @@ package: sam  ## sizes, import times and what layers, functions and the job need
 
 upload:  ## put the packaged job into a deployed stack's staging bucket (STACK=firn-dev)
 	@$(BIN)/python -m infra.package upload --stack $(or $(STACK),firn-dev)
+
+wheel: setup  ## the wheel and the sdist of firn-cdc into dist
+	@$(BIN)/python -m infra.package.distribution
 
 setup-localstack:
 	@$(PYTHON) infra/setup/setup.py --sam --localstack

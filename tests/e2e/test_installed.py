@@ -4,6 +4,9 @@ Libraries come from this environment (nothing is downloaded); Firn itself comes 
 """
 
 import os
+import re
+import shlex
+import shutil
 import socket
 import subprocess
 import sys
@@ -16,6 +19,7 @@ from infra.package.distribution import build
 from tests.e2e.conftest import ROOT
 from tests.soak import long_only
 
+BROWSER = ROOT / ".venv-browser" / "bin" / "python"
 LIBRARIES = next((ROOT / ".venv" / "lib").glob("python3*/site-packages"))
 
 
@@ -62,10 +66,31 @@ def first_row(python: Path, wheel: Path, cache: Path, **more: str) -> str:
     return done.stdout
 
 
-def test_an_installed_firn_has_its_own_row_fresh_after_four_commands(python: Path, wheel: Path, tmp_path: Path) -> None:
-    told = first_row(python, wheel, tmp_path, ROW_ONLY="1")
+def shown() -> list[str]:
+    """The commands of docs/how-to/install.md, but for the one that makes the wheel."""
+    page = (ROOT / "docs" / "how-to" / "install.md").read_text()
+    found = re.findall(r"```sh tested=tests/e2e/test_installed.py\n(.*?)```", page, re.DOTALL)
+    return [line for block in found for line in block.splitlines() if not line.startswith("make ")]
+
+
+def port_of(told: str) -> str:
+    return re.findall(r"firn up --port (\d+)", told)[0]
+
+
+@pytest.mark.skipif(not BROWSER.exists() or shutil.which("chromium") is None, reason="needs Chromium: make setup-tests")
+def test_an_installed_firn_shows_its_own_row_fresh_after_four_commands(
+    python: Path, wheel: Path, tmp_path: Path
+) -> None:
+    """In the terminal and in a browser, within 60 s: the script ends with 1 where it takes longer."""
+    told = first_row(python, wheel, tmp_path, ROW_ONLY="1", LOOK=f"{BROWSER} {ROOT}/tests/e2e/row_in_browser.py")
     assert '"name": "Ada"' in told
+    assert "the browser shows: 1 Ada" in told
     assert "in 4 commands after" in told
+    typed = [line.removeprefix("$ ") for line in told.splitlines() if line.startswith("$ ")][:4]
+    assert [re.sub(r" --(quiet|json|port \d+)| &$|/\S*(?=/firn_cdc)", "", one) for one in typed] == [
+        re.sub("/path/to|8181", lambda found: "" if found[0] != "8181" else port_of(told), " ".join(shlex.split(one)))
+        for one in shown()
+    ]
 
 
 @long_only

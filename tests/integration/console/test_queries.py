@@ -43,6 +43,19 @@ def test_typing_over_a_selection_offends_no_policy(console: Console) -> None:
     assert page.locator(".editor").get_by_role("textbox", name="SQL").inner_text() == "SELECT (2)"
 
 
+def test_an_address_asks_for_fresh_rows_and_a_query_of_them_has_such_a_one(console: Console, stand_in: StandIn) -> None:
+    page = console.open("query?sql=SELECT+1&fresh=1", "Query")
+    page.get_by_role("button", name="Run").click()
+    page.get_by_text("2 rows in").first.wait_for()
+    page.get_by_role("checkbox", name="Fresh").uncheck()
+    page.get_by_role("button", name="Run").click()
+    page.wait_for_url(lambda address: "fresh" not in address)
+    page.get_by_role("checkbox", name="Fresh").check()
+    page.get_by_role("button", name="Run").click()
+    page.wait_for_url(lambda address: address.endswith("fresh=1"))
+    assert [one.get("fresh", False) for one in queries(stand_in)] == [True, False, True]
+
+
 def test_a_bad_query_is_told_and_its_words_stay(console: Console, stand_in: StandIn) -> None:
     def refuse(_fields: object, _body: bytes) -> None:
         raise Refused(400, "bad_query", 'Binder Error: column "nope" is not there')
@@ -79,7 +92,7 @@ def test_rows_are_asked_by_page_condition_and_column_and_fresh_if_wanted(console
     page.get_by_text("rows 1 to 200").wait_for()
     page.get_by_role("button", name="Next rows").click()
     page.get_by_text("rows 201 to 400").wait_for()
-    page.get_by_label("Fresh").check()
+    page.get_by_role("checkbox", name="Fresh").check()
     page.get_by_label("WHERE").fill("status = 'paid'")
     page.keyboard.press("Enter")
     page.get_by_text("rows 1 to 200").wait_for()

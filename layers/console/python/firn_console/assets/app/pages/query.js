@@ -17,7 +17,7 @@ const FORMATS = ["csv", "json", "parquet", "arrow"];
 
 export function Page({ fields }) {
   const [text, setText] = useState(fields.sql ?? past()[0] ?? "");
-  const [fresh, setFresh] = useState(false);
+  const [fresh, setFresh] = useState(fields.fresh === "1");
   const [asOf, setAsOf] = useState(fields.as_of ?? "");
   const [state, setState] = useState({});
   const [queries, setQueries] = useState(past);
@@ -31,7 +31,7 @@ export function Page({ fields }) {
     running.current = stopped;
     setState({ running: true });
     setQueries(keep(sql.trim()));
-    setFields({ sql: sql.length < 2_000 ? sql : null, as_of: asOf });
+    setFields({ sql: sql.length < 2_000 ? sql : null, as_of: asOf, fresh: fresh && !asOf ? "1" : null });
     const began = performance.now();
     try {
       const value = await post("query", body(sql), { signal: stopped.signal });
