@@ -66,6 +66,11 @@ def first_row(python: Path, wheel: Path, cache: Path, **more: str) -> str:
     return done.stdout
 
 
+def crowd() -> float:
+    """How many processes share a core just now, ours and others'."""
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
 def shown() -> list[str]:
     """The commands of docs/how-to/install.md, but for the one that makes the wheel."""
     page = (ROOT / "docs" / "how-to" / "install.md").read_text()
@@ -81,8 +86,9 @@ def port_of(told: str) -> str:
 def test_an_installed_firn_shows_its_own_row_fresh_after_four_commands(
     python: Path, wheel: Path, tmp_path: Path
 ) -> None:
-    """In the terminal and in a browser, within 60 s: the script ends with 1 where it takes longer."""
-    told = first_row(python, wheel, tmp_path, ROW_ONLY="1", LOOK=f"{BROWSER} {ROOT}/tests/e2e/row_in_browser.py")
+    """In the terminal and in a browser, within 60 s of a quiet machine; the script ends with 1 after that."""
+    look = f"{BROWSER} {ROOT}/tests/e2e/row_in_browser.py"
+    told = first_row(python, wheel, tmp_path, ROW_ONLY="1", LOOK=look, ROW_SECONDS=str(60 * crowd()))
     assert '"name": "Ada"' in told
     assert "the browser shows: 1 Ada" in told
     assert "in 4 commands after" in told
