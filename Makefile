@@ -6,7 +6,7 @@ export AWS_EC2_METADATA_DISABLED := true
 export SAM_CLI_TELEMETRY := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-sam setup-checkov setup-localstack setup-tests setup-engines setup-trino setup-servers setup-bench setup-kafka demo example-postgres example-mysql example-kafka example-backfill up docs setup-docs deploy-local undeploy-local test test-unit test-property test-model test-stack test-spark test-e2e test-servers mutants soak check check-code check-functions sam templates cfn-lint checkov package wheel upload bench lock clean console-assets console-lighthouse
+.PHONY: help setup setup-sam setup-checkov setup-localstack setup-tests setup-engines setup-trino setup-servers setup-bench setup-kafka demo example-postgres example-mysql example-kafka example-backfill up docs setup-docs deploy-local undeploy-local test test-unit test-property test-model test-stack test-spark test-e2e test-servers mutants soak check check-code check-functions sam templates cfn-lint checkov hadolint package wheel upload bench lock clean console-assets console-lighthouse
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -105,7 +105,7 @@ check-functions: sam
 	@$(BIN)/python -m infra.package --functions-only
 
 # The built template, because Checkov knows no SAM short forms; a rule that is left out has its reason in checkov.yaml.
-templates: cfn-lint checkov  ## cfn-lint and Checkov on all templates
+templates: cfn-lint checkov hadolint  ## cfn-lint and Checkov on all templates, hadolint on the Dockerfile
 
 # In all regions: not every one has function URLs.
 cfn-lint: sam
@@ -113,6 +113,9 @@ cfn-lint: sam
 
 checkov: sam setup-checkov
 	@.venv-checkov/bin/checkov --config-file infra/setup/checkov.yaml -f .aws-sam/build/template.yaml -f infra/monitoring.yaml
+
+hadolint: setup-checkov
+	@.venv-checkov/bin/hadolint infra/container/Dockerfile
 
 sam: setup-sam  ## sam validate --lint and sam build
 	@PATH="$(CURDIR)/.venv-runtime/bin:$$PATH" .venv-sam/bin/sam validate --lint
@@ -164,6 +167,11 @@ COMPILE = $(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-
 lock: setup  ## pin again: what pyproject.toml asks for, the layers, the tools of infra/setup (UPGRADE=1)
 	@$(COMPILE) $(if $(UPGRADE),--upgrade,) --all-extras --output-file requirements.lock pyproject.toml
 	@$(BIN)/python -m infra.package lock
+	@# `all` names the project's own extras: so it is in its own lock, and is taken out of it
+	@$(COMPILE) --extra all --build-deps-for wheel --constraint requirements.lock \
+	  --output-file infra/container/requirements.lock pyproject.toml
+	@sed -i.old -e '/^# WARNING: pip/,/^# Consider/d' -e '/^firn-cdc @ /,/^    # via/d' infra/container/requirements.lock
+	@rm infra/container/requirements.lock.old
 	@for name in sam checkov bench duckdb engines browser docs; do \
 	  $(COMPILE) $(if $(UPGRADE),--upgrade,) --output-file infra/setup/$$name.lock infra/setup/$$name.in || exit 1; done
 

@@ -1,5 +1,5 @@
-"""Where the parts of Firn are on this machine, in a checkout or beside the installed packages, and what of its environment
-they may see."""
+"""Where the parts of Firn are on this machine, in a checkout or beside the installed packages; what they see of its
+environment."""
 
 import hashlib
 import os
