@@ -13,10 +13,11 @@ def command(
 ) -> None:
     """List the snapshots of TABLE, oldest first. Shows what each added and removed, its epochs, and which columns got
     another type with it."""
+    from firn_lake.catalogs.reading_catalog import to_read
     from firn_lake.catalogs.stack_catalog import catalog_of
     from firn_lake.tables import find_table, history
 
-    found = history(find_table(catalog_of(find_stack(folder, running=False)), table))
+    found = history(find_table(to_read(catalog_of(find_stack(folder, running=False))), table))
     if as_json:
         print_json(found)
         return

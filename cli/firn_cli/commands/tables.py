@@ -21,10 +21,11 @@ def command(
     """List tables with rows, snapshots, size and source."""
     from dataclasses import replace
 
+    from firn_lake.catalogs.reading_catalog import to_read
     from firn_lake.catalogs.stack_catalog import catalog_of
     from firn_lake.tables import count_rows, find_table, list_tables
 
-    catalog = catalog_of(find_stack(folder, running=False))
+    catalog = to_read(catalog_of(find_stack(folder, running=False)))
     found = list_tables(catalog)
     if exact:
         found = [replace(one, rows=count_rows(find_table(catalog, one.name))) for one in found]

@@ -30,7 +30,7 @@ _IMPL: Final = "py-io-impl"
 _INNER: Final = "firn.reading.py-io-impl"
 _READS: Final = frozenset(
     {"name", "properties", "list_namespaces", "list_tables", "load_namespace_properties", "table_exists",
-     "namespace_exists", "close"}
+     "namespace_exists", "supports_server_side_planning", "plan_scan", "close"}
 )  # fmt: skip
 
 
