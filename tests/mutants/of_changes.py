@@ -18,7 +18,7 @@ _FOLD: Final = f"{_CORE}/changes/merge/fold.py"
 _RANDOM: Final = "tests/property/test_random_histories.py::test_the_specification_and_the_engine_say_the_same"
 _BACKWARDS: Final = "tests/property/test_decide.py::test_one_change_at_a_time_backwards"
 _TOLD: Final = f"{_CORE}/changes/merge/decoded_rows.py"
-_IDENTITY: Final = 'f"{stream}:{row[ORD].hex().upper()}:{which}:{row[TABLE]}"'
+_IDENTITY: Final = 'f"{stream}:{order.hex().upper()}:{which}:{table}"'
 _WHO: Final = "tests/property/test_append.py::test_two_deliveries_are_one_row_where_the_specification_says_so"
 _SETTLED: Final = (
     "tests/property/test_settled_types.py::test_types_are_those_of_the_changes_that_are_taken_however_they_are_split"
@@ -208,35 +208,35 @@ MUTANTS: Final = (
         "an append table's identity without the stream",
         _TOLD,
         _IDENTITY,
-        'f"{row[ORD].hex().upper()}:{which}:{row[TABLE]}"',
+        'f"{order.hex().upper()}:{which}:{table}"',
         (_WHO, "tests/unit/changes/test_decoded_rows.py::test_equal_changes_of_two_streams_are_two"),
     ),
     Mutant(
         "an append table's identity without the source table",
         _TOLD,
         _IDENTITY,
-        'f"{stream}:{row[ORD].hex().upper()}:{which}"',
+        'f"{stream}:{order.hex().upper()}:{which}"',
         (_WHO,),
     ),
     Mutant(
         "an append table's identity without the op",
         _TOLD,
         _IDENTITY,
-        'f"{stream}:{(row[ORD][:46] + row[ORD][47:]).hex().upper()}:{which}:{row[TABLE]}"',
+        'f"{stream}:{(order[:46] + order[47:]).hex().upper()}:{which}:{table}"',
         (_WHO,),
     ),
     Mutant(
         "an append table's identity without the content",
         _TOLD,
         _IDENTITY,
-        'f"{stream}:{row[ORD][:47].hex().upper()}:{which}:{row[TABLE]}"',
+        'f"{stream}:{order[:47].hex().upper()}:{which}:{table}"',
         (_WHO,),
     ),
     Mutant(
         "an append table's identity without the number in the transaction",
         _TOLD,
-        'f"o{row[OCCURRENCE]}" if row[TX_ORDER] is None else f"t{row[TX_ORDER]}"',
-        'f"o{row[OCCURRENCE]}"',
+        'f"o{occurrence}" if number is None else f"t{number}"',
+        'f"o{occurrence}"',
         (_WHO,),
     ),
     Mutant(
