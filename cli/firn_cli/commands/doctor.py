@@ -13,7 +13,7 @@ import typer
 import firn
 from firn.deployment.stack import NoStack
 from firn.deployment.target import find_stack, is_deployed
-from firn.deployment.terminal import print_json, spinner
+from firn.deployment.terminal import counted, print_json, spinner
 from firn.errors import FirnError
 from firn.extras import DISTRIBUTION, EXTRA_OF
 from firn_cli.options import DEFAULT_DIR, Dir, Json
@@ -158,8 +158,10 @@ def configuration(file: Path) -> Check:
         return Check("config", False, str(error), f"fix {file} as it says")
     tables = sum(len(stream.tables) for stream in config.streams.values())
     found = sum(len(stream.pipelines) for stream in config.streams.values())
-    pipelines = f", {found} pipelines" if found else ""
-    return Check("config", True, f"{file}: {len(config.streams)} streams, {tables} table rules{pipelines}")
+    pipelines = f", {counted(found, 'pipeline')}" if found else ""
+    return Check(
+        "config", True, f"{file}: {counted(len(config.streams), 'stream')}, {counted(tables, 'table rule')}{pipelines}"
+    )
 
 
 def stack(folder: Path) -> Check:
