@@ -64,12 +64,13 @@ def told(one: StreamFlushed, now: datetime) -> str:
     dead = sum(each.letters for each in one.dead)
     taken = one.events + one.earlier
     said = counted(taken + sum(each.letters for each in one.dead if each.at_ingest), "event")
+    done = "committed or held" if one.quarantined else "committed"  # whose they are, no epoch tells
     if dead:
         reasons = ", ".join(sorted({each.reason for each in one.dead}))
         committed = taken - sum(each.letters for each in one.dead if not each.at_ingest)
-        said += f": {committed:,} committed, {counted(dead, 'dead letter')} ({reasons}), "
+        said += f": {committed:,} {done}, {counted(dead, 'dead letter')} ({reasons}), "
         said += f"see firn dead show {one.dead[0].object}; up to"
     else:
-        said += ", committed up to"
+        said += f", {done} up to"
     said += f" epoch {one.epoch} in {counted(len(one.tables), 'table')}: {one.seconds:.1f} s"
     return said + (f" ({one.earlier:,} of them the schedule had sealed before)" if one.earlier else "")

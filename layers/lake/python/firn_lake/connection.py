@@ -44,6 +44,8 @@ def connect(
     if isinstance(where, Mapping):
         return Lake(load_catalog(CATALOG_NAME, **{**storage_properties(environment), **where}))
     if "://" in str(where):
+        if not warehouse:
+            _require_file(str(where))
         return Lake(open_catalog(str(where), warehouse, environment))
     path = Path(where)
     if path.is_dir():
@@ -56,6 +58,14 @@ def connect(
             "such as sqlite:///path/catalog.db"
         )
     return _of_configuration(path, target, environment)
+
+
+def _require_file(address: str) -> None:
+    """A SQLite catalog that is not there would be made, and the mistyped lake be an empty one. Raises NoLake."""
+    kind, _, path = address.partition(":///")
+    file = Path(path.partition("?")[0])
+    if kind == "sqlite" and not file.is_file():
+        raise NoLake(f"{file}: no such catalog; for a new one say warehouse= too, the folder or bucket of its tables")
 
 
 def _of_stack(stack: "Stack") -> Lake:

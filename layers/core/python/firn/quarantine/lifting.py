@@ -24,8 +24,10 @@ def resume(store: Store, stream: str, table: str | None, epoch: int | None, how:
     name = table or (f"epoch {epoch}" if epoch is not None else "stream")
     found = held.get(name)
     if found is None:
+        what = f"stream {stream} itself" if name == "stream" else f"{name} of stream {stream}"
         there = ", ".join(held) or "nothing"
-        raise NotResumed(f"{name} of stream {stream} is not quarantined; {there} is (firn status says why)")
+        how_to = f": name it, firn resume {stream} {next(iter(known.held()))}" if known.held() and table is None else ""
+        raise NotResumed(f"{what} is not quarantined; {there} is (firn status says why){how_to}")
     if found.reason == "rolled_back" and how == "retry":
         raise NotResumed(f"{found.message}: say --replay or --skip; {found.advice}")
     holds.lift(store, found, how, layout.instant(now))

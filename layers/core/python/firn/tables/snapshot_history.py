@@ -34,8 +34,9 @@ class SnapshotHistory:
         if isinstance(as_of, datetime):
             return self._at_time(as_of, as_of.isoformat())
         if isinstance(as_of, bool) or not isinstance(as_of, str | int | date):
+            its = "its .id, " if hasattr(as_of, "id") else ""  # a snapshot that somebody has looked up
             raise NoSuchMoment(
-                f"as of {as_of!r}: a {type(as_of).__name__} is not a moment; give a datetime, an ISO time, ms since "
+                f"as of a {type(as_of).__name__}, which is not a moment; give {its}a datetime, an ISO time, ms since "
                 "1970 (a whole number), a snapshot id, or the name of a tag or branch"
             )
         text = str(as_of).strip()

@@ -12,6 +12,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from firn_lake.reading.progress_bar import switch_off
 from firn_lake.schemas.arrow_types import cast, stored_schema
 
 INSERT, UPDATE, DELETE = "insert", "update", "delete"
@@ -48,8 +49,8 @@ def matched(
     count = len(rows)
     with tempfile.TemporaryDirectory(prefix="firn-") as folder, duckdb.connect(":memory:") as connection:
         connection.execute(f"SET memory_limit = '{_MEMORY}'; SET temp_directory = '{folder}'; SET TimeZone = 'UTC'")
-        # The bar would come out among the rows: it writes to standard output.
-        connection.execute("SET preserve_insertion_order = false; SET enable_progress_bar = false")
+        connection.execute("SET preserve_insertion_order = false")
+        switch_off(connection)
         for name, batches in (("old", left), ("new", came)):
             _fill(connection, name, batches, stored, inside)
         reader = connection.sql(_sql(connection, count, key)).to_arrow_reader(_BATCH)

@@ -19,6 +19,7 @@ from duckdb.sqltypes import DuckDBPyType
 from sqlglot import exp
 
 from firn.changes.metadata_columns import METADATA
+from firn_lake.reading.progress_bar import switch_off
 from firn_lake.sql.as_of import EXPLAIN
 from firn_lake.sql.query_errors import (
     NotEncodable,
@@ -121,8 +122,8 @@ def running(
         hidden = frozenset() if all_columns else _own_columns_left_out(select)
         for number, view in enumerate(shown):
             _register(connection, number, view, hidden)
-        # Its bar would come out among the rows: it writes to standard output.
-        connection.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false; SET lock_configuration = true")
+        switch_off(connection)
+        connection.execute("SET TimeZone = 'UTC'; SET lock_configuration = true")
         stopped = threading.Event()
         try:
             with _stopped_after(connection, limits.seconds, stopped):

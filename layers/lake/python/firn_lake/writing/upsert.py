@@ -17,6 +17,7 @@ from pyiceberg.types import DateType, IntegerType, LongType, StringType
 
 from firn_lake.reading.files import read_file
 from firn_lake.reading.positions import Positions, between
+from firn_lake.reading.progress_bar import switch_off
 from firn_lake.reading.versions import version_at
 from firn_lake.schemas.arrow_types import arrow_schema, cast, stored_schema
 from firn_lake.tables import shown
@@ -71,7 +72,7 @@ def upsert(table: "Table", batches: Iterable[pa.RecordBatch], key: Sequence[str]
         )
     with tempfile.TemporaryDirectory(prefix="firn-") as folder, duckdb.connect(f"{folder}/rows.db") as connection:
         connection.execute(f"SET memory_limit = '{_MEMORY}'; SET temp_directory = '{folder}'; SET TimeZone = 'UTC'")
-        connection.execute("SET enable_progress_bar = false")  # it writes to standard output
+        switch_off(connection)
         one = _Upsert(table, connection, [names.index(name) for name in key])
         one.take(batches)
         one.found.snapshot = write(table, [], one.change, id)
