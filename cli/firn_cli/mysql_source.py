@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from firn.errors import ConfigError, TransientError
 from firn_cli.mysql_types import declaration
-from firn_cli.postgres_source import Address, KeyFrom, Product, Source, SourceColumn, SourceTable
+from firn_cli.postgres_source import Address, KeyFrom, Product, Source, SourceColumn, SourceTable, no_password
 
 SCHEMES: Final = ("mysql", "mariadb")
 EXAMPLE: Final = "mysql://user:password@host:3306/database"
@@ -56,10 +56,17 @@ def read_mysql_source(address: Address) -> Source:
     except (pymysql.err.MySQLError, OSError, RuntimeError) as error:
         code, reason = _reason(error, address)
         if code in _REFUSED:
-            raise ConfigError(f"--from: the server at {where} says: {reason}") from None
+            raise ConfigError(f"--from: the server at {where} says: {reason}{_hint(reason, address)}") from None
         raise TransientError(
             f"--from: MySQL or MariaDB at {where} can't be read ({reason}); check host, port, sslmode and that it runs"
         ) from None
+
+
+def _hint(reason: str, address: Address) -> str:
+    # https://mariadb.com/kb/en/create-user/#anonymous-accounts
+    if "user ''@" in reason:
+        return f"; an anonymous account comes before {address.user}: DROP USER ''@localhost on the server"
+    return no_password(address) if "Access denied" in reason else ""
 
 
 def _reason(error: Exception, address: Address) -> tuple[int, str]:

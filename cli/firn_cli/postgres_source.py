@@ -101,12 +101,17 @@ def read_source(address: Address) -> Source:
             connection.close()
     except DatabaseError as error:
         reason = error.args[0].get("M", "") if error.args and isinstance(error.args[0], dict) else str(error)
-        raise ConfigError(f"--from: PostgreSQL at {where} says: {reason}") from None
+        raise ConfigError(f"--from: PostgreSQL at {where} says: {reason}{no_password(address)}") from None
     except (InterfaceError, OSError) as error:
         reason = _without_password(str(error), address)
         raise TransientError(
             f"--from: PostgreSQL at {where} can't be reached ({reason}); check host, port, sslmode and that it runs"
         ) from None
+
+
+def no_password(address: Address) -> str:
+    """What to add to a refusal, if no password was given."""
+    return "" if address.password else "; no password was given: export FIRN_SOURCE_PASSWORD=…"
 
 
 def _without_password(text: str, address: Address) -> str:
@@ -123,7 +128,7 @@ def _connect(address: Address) -> Any:
             host=address.host,
             port=address.port,
             database=address.database,
-            password=address.password,
+            password=address.password or "",  # without any, pg8000 fails by itself before the server refuses
             timeout=_TIMEOUT_SECONDS,
             ssl_context=ssl_context,
             application_name="firn init",

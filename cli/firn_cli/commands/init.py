@@ -28,7 +28,10 @@ def init(path: Path, from_url: str | None, force: bool, port: int = DEFAULT_PORT
     properties_file = config_file.with_name("debezium.properties")
     files = [config_file] if from_url is None else [config_file, properties_file]
     if not force and (there := [str(file) for file in files if file.exists()]):
-        raise ConfigError(f"{' and '.join(there)}: already exists; --force replaces it, or give another --config")
+        raise ConfigError(
+            f"{' and '.join(there)}: already exists; run it in another folder, or with --config FOLDER/firn.yaml "
+            "(debezium.properties goes beside it); --force replaces what is there"
+        )
     if not config_file.parent.is_dir():
         raise ConfigError(f"{config_file.parent}: no such folder; make it first, or give another --config")
     if from_url is None:

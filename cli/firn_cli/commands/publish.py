@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 def command(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The configuration.")] = Path("firn.yaml"),
     check: Annotated[bool, typer.Option("--check", help="Say what would change, and change nothing.")] = False,
+    config: Annotated[Path | None, typer.Option(help="FILE, by the name that `up` and `doctor` have for it.")] = None,
     folder: Dir = DEFAULT_DIR,
 ) -> None:
     """Check firn.yaml and publish it. It returns when every function works by it; a wrong file changes nothing."""
     stack = find_stack(folder, running=False)
-    typer.echo(publish(stack.store(), file, stack.reach, check=check))
+    typer.echo(publish(stack.store(), config or file, stack.reach, check=check))
 
 
 def publish(store: "Store", file: Path, reach: "Reach | None", *, check: bool = False) -> str:

@@ -107,5 +107,7 @@ def test_what_the_server_refuses_is_said_without_the_password(mariadb: MariaDb, 
     with pytest.raises(ConfigError, match="Access denied") as raised:
         init(tmp_path, wrong, force=False)
     assert "hunter2" not in str(raised.value)
+    with pytest.raises(ConfigError, match=r"using password: NO.*; no password was given: export FIRN_SOURCE_PASSWORD"):
+        init(tmp_path, mariadb.url, force=False)
     with pytest.raises(TransientError, match="can't be read"):
         init(tmp_path, mariadb.url.replace(str(mariadb.port), "1"), force=False)

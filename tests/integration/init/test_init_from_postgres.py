@@ -251,6 +251,11 @@ def test_the_source_is_only_read(postgres: str, tmp_path: Path) -> None:
     ("url", "error", "told"),
     [
         ("postgres://reader:hunter3@{at}/Acme%20Shop", ConfigError, "password authentication failed"),
+        (
+            "postgres://reader@{at}/Acme%20Shop?sslmode=disable",
+            ConfigError,
+            "no password was given: export FIRN_SOURCE_",
+        ),
         ("postgres://reader:{pw}@{at}/nowhere", ConfigError, 'database "nowhere" does not exist'),
         ("postgres://reader:{pw}@{at}/Acme%20Shop?sslmode=require", TransientError, "can't be reached"),
         ("postgres://admin:superuser@{at}/Empty%20One", ConfigError, "holds no tables"),

@@ -166,4 +166,4 @@ def test_publishing_a_file_checks_its_sql(run: Run, stream: Callable[..., None],
     assert code == 1
     assert f"{file}:10: streams.web.pipelines.clean.sql: line 1, column 30: getenv tells of the machine" in err
     file.write_text(CONFIG.format(sql=SQL))
-    assert run("publish", str(file))[0] == 0
+    assert run("publish", "--config", str(file))[0] == 0

@@ -69,6 +69,9 @@ def test_a_table_that_was_rolled_back_has_to_be_told_how(store: Store) -> None:
 def test_what_is_not_held_is_named_with_what_is(store: Store) -> None:
     with pytest.raises(NotResumed, match=r"stream, epoch 4, shop\.lines, shop\.orders is"):
         resume(store, "shop", "shop.nothing", None, "retry", NOW)
+    resume(store, "shop", None, None, "retry", NOW)
+    with pytest.raises(NotResumed, match=r"^stream shop itself is not quarantined.* firn resume shop shop\.lines$"):
+        resume(store, "shop", None, None, "retry", NOW)
 
 
 def stack(folder: Path) -> Store:

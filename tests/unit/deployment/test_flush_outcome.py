@@ -60,6 +60,10 @@ def test_letters_of_ingest_and_of_the_commit_are_told_apart(tmp_path: Path) -> N
             "1 event, committed up to epoch 3 in 1 table: 2.0 s",
         ),
         (
+            StreamFlushed("shop", 3, 1, 1, ["run"], {"shop.orders": 1}, {"shop.lines": "failed"}),
+            "1 event, committed or held up to epoch 3 in 1 table: 0.0 s",
+        ),
+        (
             StreamFlushed("shop", 3, 1, 1, ["run"], dead=[DeadOfFlush("x", "missing_key", 1, at_ingest=False)]),
             "1 event: 0 committed, 1 dead letter (missing_key), see firn dead show x; up to epoch 3 in 0 tables: 0.0 s",
         ),

@@ -32,6 +32,9 @@ def test_a_stack_that_was_killed_is_told_from_one_that_runs(tmp_path: Path) -> N
         find_stack(tmp_path)
     with pytest.raises(NoStack):  # its tables were in memory
         find_stack(tmp_path, running=False)
+    describe(tmp_path, pid=ended.pid, dispatch="firn-local-dispatch")
+    with pytest.raises(NoStack, match="again with `make deploy-local`"):
+        find_stack(tmp_path)
     describe(tmp_path, pid=ended.pid, warehouse=f"file://{tmp_path}/warehouse")
     assert find_stack(tmp_path, running=False).warehouse.startswith("file:")
 

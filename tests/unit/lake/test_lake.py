@@ -242,3 +242,6 @@ def test_a_firn_yaml_that_leaves_the_catalog_out_means_the_stack_beside_it(order
     assert firn_lake.connect(about, env={}).table("orders").read().count() == 5
     with pytest.raises(NoLake, match="neither the folder of a stack nor"):
         firn_lake.connect(tmp_path / "nowhere")
+    with pytest.raises(NoLake, match=r"typo\.db: no such catalog; for a new one say warehouse="):
+        firn_lake.connect(f"sqlite:///{tmp_path}/typo.db", env={})
+    assert not (tmp_path / "typo.db").exists()

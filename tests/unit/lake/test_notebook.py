@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+from pathlib import Path
+from textwrap import dedent
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
@@ -54,3 +56,30 @@ def test_reading_a_lake_needs_no_java(catalog: Catalog, orders: Table) -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, env={"PATH": "/nonexistent"}, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+# What DuckDB's Python package looks at to know that it runs in a notebook. Its __main__ has no file either.
+NOTEBOOK = """
+import sys, types
+shell = types.SimpleNamespace(config={"IPKernelApp": {}})
+sys.modules["IPython"] = types.SimpleNamespace(get_ipython=lambda: shell)
+sys.modules["ipywidgets"] = None  # not installed
+"""
+
+
+def test_a_notebook_without_widgets_queries_and_compares(catalog: Catalog, orders: Table, tmp_path: Path) -> None:
+    (uri, warehouse) = (catalog.properties[name] for name in ("uri", "warehouse"))
+    program = NOTEBOOK + dedent(f"""
+        import duckdb, pyarrow as pa, firn_lake
+        from firn_lake.changes.row_diff import matched
+        try:
+            duckdb.connect().execute("SET enable_progress_bar = false")
+        except duckdb.InvalidInputException:
+            print("refused")
+        lake = firn_lake.connect({uri!r}, warehouse={warehouse!r}, env={{}})
+        print(lake.sql("SELECT count(*) AS n FROM shop.orders").pylist())
+        row = pa.RecordBatch.from_pydict({{"id": [1]}})
+        print([batch.num_rows for batch in matched([row], [], row.schema, [0])])
+        """)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=120)
+    assert done.stdout.splitlines() == ["refused", "[{'n': 5}]", "[1]"], done.stderr

@@ -137,6 +137,11 @@ def test_a_long_query_shows_no_bar_among_its_rows(catalog: Catalog, orders: Tabl
     assert row == {"bar": False}
 
 
+def test_a_name_that_is_a_word_of_sql_is_told_to_be_quoted(catalog: Catalog, orders: Table) -> None:
+    with pytest.raises(QueryError, match='needs double quotes, such as "at"'):
+        query(catalog, "SELECT max(at) FROM shop.orders")
+
+
 def test_a_column_that_is_not_there_tells_those_that_are(catalog: Catalog, orders: Table) -> None:
     for sql in ("SELECT idd FROM shop.orders", "SELECT o.idd FROM shop.orders o"):
         with pytest.raises(QueryError, match=r"shop\.orders has id, amount, note"):

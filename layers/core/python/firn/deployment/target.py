@@ -59,7 +59,8 @@ def find_stack(folder: Path, url: str | None = None, *, running: bool = True) ->
     )
     alive = url is not None or stack.pid is None or _alive(stack.pid)
     if not alive and (running or not stack.warehouse.startswith("file:")):
-        raise NoStack(f"the stack of {folder} (process {stack.pid}) has ended: start it again with `firn up`")
+        again = "make deploy-local" if stack.dispatch else "firn up"
+        raise NoStack(f"the stack of {folder} (process {stack.pid}) has ended: start it again with `{again}`")
     return stack
 
 

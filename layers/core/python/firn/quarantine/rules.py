@@ -148,7 +148,8 @@ def failed_table(
     if kind == "key_changed" or kind == "expired":
         reason = kind
     cause = {
-        "key_changed": f"correct that in firn.yaml and `firn publish`, or rebuild the table so (`firn rebuild {table} --in-place`)",
+        "key_changed": "correct that in firn.yaml and `firn publish`, or rebuild the table so "
+        f"(`firn rebuild {table} --in-place`)",
         "expired": "rebuild the table from its source",
         "too_many_columns": "make the source send fewer columns, or declare the ones that the table needs under "
         "`columns` of its rule in firn.yaml",

@@ -30,6 +30,8 @@ class PostgresCatalog(SqlCatalog):
 
         @event.listens_for(self.engine, "do_connect")
         def connected(dialect: Any, _record: Any, given: Any, named: dict[str, Any]) -> Any:
+            if not named.get("password"):  # then pg8000 fails by itself before the server refuses
+                named["password"] = ""
             try:
                 return _heard(dialect.connect(*given, **named), dialect.loaded_dbapi.InterfaceError)
             except (OSError, dialect.loaded_dbapi.InterfaceError) as error:

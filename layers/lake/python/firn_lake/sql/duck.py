@@ -231,7 +231,7 @@ def _require_one_select(connection: duckdb.DuckDBPyConnection, sql: str, paramet
     try:
         statements = connection.extract_statements(sql)
     except duckdb.Error as error:
-        raise QueryError(str(error)) from error
+        raise QueryError(explained(error, {})) from error
     if len(statements) != 1:
         raise QueryError(f"one statement, please: this text has {len(statements)}")
     if statements[0].type != duckdb.StatementType.SELECT:

@@ -34,6 +34,8 @@ def explained(error: Exception, tables: Mapping[str, Sequence[str]]) -> str:
         )
     if isinstance(error, duckdb.BinderException) and ("Referenced column" in said or "have a column named" in said):
         return "\n".join([said.rstrip(), *(f"{name} has {', '.join(columns)}" for name, columns in tables.items())])
+    if isinstance(error, duckdb.ParserException) and "syntax error at or near" in said:
+        return f'{said.rstrip()}\nA name that is a word of SQL needs double quotes, such as "at" or "order"'
     if "transform python value" in said:
         return f"a parameter is of a kind that SQL has not: {said}. It can be {_KINDS}"
     return said

@@ -138,7 +138,7 @@ def _open(address: PostgresAddress, password: str | None, name: str, replication
             host=address.host,  # which the certificate has to name
             sock=plain,
             database=address.database,
-            password=password,
+            password=password or "",  # without any, pg8000 fails by itself before the server refuses
             ssl_context=context or False,
             application_name=name,
             replication="database" if replication else None,
