@@ -24,15 +24,23 @@ README = (ROOT / "README.md").read_text()
 # In the order in which they are read. What one posts the next may read.
 PAGES = (
     "tutorial/first-rows", "how-to/own-application", "how-to/debezium", "how-to/duckdb", "how-to/pyiceberg",
-    "how-to/rename-a-column", "how-to/secure", "how-to/monitor", "how-to/restore", "explanation/cuts",
+    "how-to/time-travel", "how-to/rename-a-column", "how-to/secure", "how-to/monitor", "how-to/restore", "explanation/cuts",
     "how-to/failing-job", "how-to/leave",
 )  # fmt: skip
 # `make soak` runs these too: each starts jobs for what another test shows.
-LONG_PAGES = ("how-to/rename-a-column", "how-to/restore", "explanation/cuts", "how-to/failing-job", "how-to/leave")
+LONG_PAGES = (
+    "how-to/time-travel",
+    "how-to/rename-a-column",
+    "how-to/restore",
+    "explanation/cuts",
+    "how-to/failing-job",
+    "how-to/leave",
+)
 SEEN = {
     "tutorial/first-rows": ["Lisbon", "pro"],
     "how-to/own-application": ["3"],
     "how-to/rename-a-column": ["Edith    free", "Frances  pro", "Jean     free"],
+    "how-to/time-travel": ["'plan': 'free'", "'before': 'free', 'after': 'pro'"],
     "how-to/failing-job": ["key_changed", "Karen"],
     "explanation/cuts": ["before-the-move"],
 }

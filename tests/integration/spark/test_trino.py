@@ -1,14 +1,18 @@
 """Trino over the catalog that jobs commit to: it reads the same rows, then and now; `to_sql` makes the same table."""
 
+import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.sorting import NullOrder, SortDirection, SortField, SortOrder
 from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform, TruncateTransform, YearTransform
-from pyiceberg.types import NestedField, TimeType, UUIDType
+from pyiceberg.types import BinaryType, LongType, NestedField, TimestamptzType, TimeType, UUIDType
 
 from firn_lake.lake import Lake as Reader
 from tests.integration.spark import test_ddl, test_engines
@@ -20,6 +24,7 @@ from tests.trino import Ask, TrinoError, missing, trino
 pytestmark = [pytest.mark.spark, pytest.mark.skipif(missing() is not None, reason=missing() or "")]
 
 made, expected = test_engines.made, test_engines.expected
+LEAVE = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "leave.md"
 ODD = "it's a `col\"umn with\\\\ all"
 SCHEMA = Schema(
     *(one for one in test_ddl.SCHEMA.fields if one.name != test_ddl.ODD),
@@ -95,6 +100,20 @@ def test_the_table_that_to_sql_makes_is_the_same(ask: Ask, made: Lake) -> None:
     assert again[again.index("CREATE") :] == sql[sql.index("CREATE") :]
     ours, theirs = (test_ddl.layout(made.catalog.load_table(f"{one}.kinds")) for one in ("shop", "other"))
     assert (theirs["spec"], theirs["order"], theirs["comment"]) == (ours["spec"], ours["order"], ours["comment"])
+
+
+def test_who_leaves_drops_what_is_firns_own(ask: Ask, made: Lake) -> None:
+    own = (NestedField(2, "_firn_pos", BinaryType()), NestedField(3, "_firn_ts", TimestamptzType()))
+    made.catalog.create_namespace_if_not_exists("own")
+    for name in ("orders", "orders__deletes"):
+        made.catalog.create_table(("own", name), Schema(NestedField(1, "id", LongType()), *own))
+    rows = {"id": [1, 2], "_firn_pos": [b"1", b"2"], "_firn_ts": [datetime(2026, 1, 31, tzinfo=UTC)] * 2}
+    table = made.catalog.load_table(("own", "orders"))
+    table.append(pa.Table.from_pydict(rows, table.schema().as_arrow()))
+    for statement in re.findall("```sql tested=.*?\n(.*?)```", LEAVE.read_text(), re.S)[0].strip().split(";")[:-1]:
+        ask(statement.replace("lake.shop.", "own."))
+    assert made.catalog.list_tables("own") == [("own", "orders")]
+    assert made.catalog.load_table(("own", "orders")).scan().to_arrow().to_pylist() == [{"id": 1}, {"id": 2}]
 
 
 def test_what_trino_says_of_a_wrong_statement_is_heard(ask: Ask) -> None:
