@@ -222,6 +222,9 @@ def test_a_postgresql_that_does_not_answer_is_a_passing_error_that_names_it(kind
 def test_a_postgresql_that_lets_nobody_in_says_why(postgres: str, tmp_path: Path) -> None:
     nowhere = postgres.rpartition("/")[0] + "/nowhere"
     stranger = postgres.replace(urlsplit(postgres).password or "", "wrong")
+    unlocked = postgres.replace(f":{urlsplit(postgres).password}@", "@")
+    with pytest.raises(ConfigError, match=r"authentication failed.*; the address has no password$"):
+        open_catalog(unlocked, f"file://{tmp_path}/warehouse", {})
     for address in (nowhere, stranger):
         with pytest.raises(ConfigError, match=r"refuses the connection: .*(does not exist|authentication failed)"):
             open_catalog(address, f"file://{tmp_path}/warehouse", {})

@@ -30,14 +30,14 @@ class PostgresCatalog(SqlCatalog):
 
         @event.listens_for(self.engine, "do_connect")
         def connected(dialect: Any, _record: Any, given: Any, named: dict[str, Any]) -> Any:
-            if not named.get("password"):  # then pg8000 fails by itself before the server refuses
-                named["password"] = ""
+            given_none = "" if named.get("password") else "; the address has no password"
+            named["password"] = named.get("password") or ""  # without any, pg8000 fails before the server refuses
             try:
                 return _heard(dialect.connect(*given, **named), dialect.loaded_dbapi.InterfaceError)
             except (OSError, dialect.loaded_dbapi.InterfaceError) as error:
                 raise TransientError(f"{where} can't be reached, or does not answer, try again: {error}") from error
             except dialect.loaded_dbapi.Error as error:
-                raise ConfigError(f"{where} refuses the connection: {_message(error)}") from error
+                raise ConfigError(f"{where} refuses the connection: {_message(error)}{given_none}") from error
 
         @event.listens_for(self.engine, "handle_error", retval=True)
         def told(context: ExceptionContext) -> Exception | None:

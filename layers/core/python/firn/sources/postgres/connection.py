@@ -26,6 +26,7 @@ _ENDS: Final = {
     "idle_session_timeout": "5min",
 }
 _WRONG: Final = ("28", "3D", "42", "0A", "54", "25006", "55000")  # SQLSTATE: another try gives the same
+_NOT_LET_IN: Final = "28P01"
 
 # Their texts quote values: invalid input, a number out of range, a constraint, what a function raises.
 _OF_A_ROW: Final = ("22", "23", "P0")
@@ -63,6 +64,7 @@ class Connection:
         the replication protocol too, and no parameters. Raises as `run`."""
         self.address = address
         self._secrets = tuple(filter(None, (password, *secrets)))
+        self._unlocked = password is None  # nobody gave one
         self._raw = self._guarded(lambda: _open(address, password, name, replication), opening=True)
         version = str(self.run("SHOW server_version_num")[0][0])
         self.version = int(version) // 10_000
@@ -100,6 +102,8 @@ class Connection:
             text = self._clean(f"{where} says: {said.get('M', 'no reason')}")
             if hint := said.get("H"):
                 text = f"{text} ({self._clean(hint)})"
+            if code == _NOT_LET_IN and self._unlocked:
+                text = f"{text}; no password was given"
             raise (PostgresRefused if code.startswith(_WRONG) else PostgresBusy)(text, code) from None
         except ssl.SSLCertVerificationError as error:
             raise PostgresRefused(
