@@ -128,6 +128,18 @@ def test_what_is_not_installed_is_named_with_its_extra(python: Path, tmp_path: P
     assert "Traceback" not in told.stderr
 
 
+def test_the_embedded_stack_without_its_extra_names_it(python: Path, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['waitress'] = None\n")
+    told = subprocess.run(
+        [str(python), "-m", "firn_local"],
+        cwd=tmp_path, env=environment(python, tmp_path) | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert (told.returncode, told.stdout) == (1, "")
+    assert told.stderr.strip().endswith("pip install 'firn-cdc[local]'")
+    assert "Traceback" not in told.stderr
+
+
 def test_the_wheel_says_who_it_is_and_holds_no_test(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as held:
         names = held.namelist()

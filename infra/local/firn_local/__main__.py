@@ -5,9 +5,16 @@ import os
 import sys
 from pathlib import Path
 
-from firn_local.foreground import up
-from firn_local.stack import Options
-from firn_local.throttle import DEFAULT_RATE
+from firn.extras import missing
+
+try:
+    from firn_local.foreground import up
+    from firn_local.stack import Options
+    from firn_local.throttle import DEFAULT_RATE
+except ModuleNotFoundError as lacking:
+    if (told := missing(lacking)) is None:
+        raise
+    sys.exit(f"firn: {told}")
 
 
 def main(arguments: list[str] | None = None) -> int:
