@@ -62,9 +62,9 @@ console:
   actions: {auth: {by: api_key, secret: 'ssm:/firn/local/actors'}}
 query: {auth: {by: api_key, secret: 'secretsmanager:firn/local/readers'}}
 streams:
-  shop: {job: shop, commit: {every: 1s},
+  shop: {job: shop, commit: {every: 1s}, rate: 5MB/s,
          tables: {public.orders: {to: shop.orders, key: [id], care: {tier: {cold_after: 30d}}}}}
-  bank: {job: bank, commit: {every: 1s}, tables: {public.orders: {to: bank.orders, key: [id]}}}
+  bank: {job: bank, commit: {every: 1s}, rate: 5MB/s, tables: {public.orders: {to: bank.orders, key: [id]}}}
   signed: {auth: {by: api_key, secret: 'secretsmanager:firn/local/signed'}, tables: {t: {to: s.t}}}
   keyed: {auth: {by: api_key, secret: 'ssm:/firn/local/keyed'}, tables: {t: {to: k.t}}}
   clicks: {envelope: rows, tables: {t: {to: c.t, mode: append}},
