@@ -9,7 +9,9 @@ import msgspec
 import pytest
 
 from firn.deployment import flush_run
+from firn.deployment.job_list import kind_of
 from firn.deployment.stack import Stack
+from firn.deployment.target import find_stack
 from firn.log import cuts, job_progress, layout, published_configs
 from firn.log.job_progress import JobProgress
 from firn.log.store import open_store, put
@@ -70,6 +72,32 @@ def test_a_running_commit_says_stage_rows_and_what_is_left(folder: Path, capsys:
     assert [one["kind"] for one in found] == ["commit", "commit", "maintenance", "commit"]
     assert [one["progress"] and one["progress"]["rows"] for one in found] == [None, 1_200_000, None, None]
     assert [one["run"] for one in json.loads(shown(folder, capsys, "--json", "--limit", "1"))] == ["00f3"]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("backfill-0a1b", "backfill"), ("rebuild-0a1b", "rebuild"), ("mine", "other")]
+)
+def test_a_run_says_what_it_does(name: str, kind: str) -> None:
+    assert kind_of(name) == kind
+
+
+@pytest.mark.parametrize(
+    ("stdout", "told"),
+    [
+        (
+            '{"status": "runs with"}\n{"status": "failed", "error": "no such host"}\n',
+            "no such host\n(its logs: {jobs})",
+        ),
+        ('{"status": "failed", "error": "no such host"}\nKilled', "--- {jobs}/stdout ---"),
+        ("", "--- {jobs}/stderr ---\nOutOfMemoryError"),
+    ],
+)
+def test_of_a_run_that_failed_its_own_words_come_first(folder: Path, stdout: str, told: str) -> None:
+    jobs = folder / "jobs" / "00f0"
+    jobs.mkdir(parents=True)
+    (jobs / "stdout").write_text(stdout)
+    (jobs / "stderr").write_text("OutOfMemoryError\n")
+    assert flush_run.log_tail(find_stack(folder, running=False), "00f0").startswith(told.format(jobs=jobs))
 
 
 @pytest.mark.parametrize(

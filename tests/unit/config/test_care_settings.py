@@ -38,6 +38,7 @@ def test_tables_that_no_stream_feeds_are_named_in_the_section_for_all_tables_alo
     ("written", "said"),
     [
         ("[reports]", "'reports' names no table; write also: "),
+        ("[reports..by_day]", "'reports..by_day' names no table; write also: "),
         ("['*.*']", "names tables of any namespace; write also: "),
         ("['rep*.x']", "names tables of any namespace; write also: "),
         ("[reports.x__deletes]", "is called as a table of Firn's own"),

@@ -60,7 +60,7 @@ def _also(section: Section) -> UnfedTables:
     found = []
     for one in section.texts(_ALSO, _NAMED) if section.has(_ALSO) else ():
         namespace, dot, table = one.text.strip().partition(".")
-        if not (namespace and dot and table):
+        if not (dot and all(f"{namespace}.{table}".split("."))):
             section.note(_ALSO, f"{shown(one.text)} names no table; write {_NAMED}")
         elif "*" in namespace:
             section.note(_ALSO, f"{shown(one.text)} names tables of any namespace; write {_NAMED}")

@@ -1,8 +1,10 @@
 """Seal what is staged, commit it, and wait until a cut covers it: what `firn flush` does, without its looks."""
 
+import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -121,14 +123,28 @@ def wait_for_queues(stack: Stack, report: Report, deadline: float) -> None:
 
 
 def log_tail(stack: Stack, run: str) -> str:
-    """The end of a job run's stderr and stdout, "" where they are not on this machine."""
+    """What a job run said last, "" where its logs are not on this machine: why it failed, in its own words and with
+    where its logs are, if it came to say so; else the end of both."""
+    folder = stack.dir / "jobs" / run
+    if said := _error_in(_end_of(folder / "stdout")):
+        return f"{said}\n(its logs: {folder})"
     parts = []
     for name in ("stdout", "stderr"):
-        file = stack.dir / "jobs" / run / name
+        file = folder / name
         text = _end_of(file)
         if text.strip():
             parts.append(f"--- {file} ---\n" + "\n".join(text.splitlines()[-_LOG_LINES:]))
     return "\n".join(parts)
+
+
+def _error_in(stdout: str) -> str:
+    """The `error` of the last line, which a job that failed prints (firn_spark.commit.print_line)."""
+    *_, last = ["", *filter(None, map(str.strip, stdout.splitlines()))]
+    with suppress(ValueError):
+        found = json.loads(last)
+        if isinstance(found, dict) and isinstance(found.get("error"), str):
+            return str(found["error"])
+    return ""
 
 
 def _end_of(file: Path, size: int = 32_768) -> str:

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from firn.config.model import Config
 from firn.deployment import flush_run
+from firn.deployment.backfill_run import PREFIX as BACKFILL
 from firn.deployment.rebuild_run import PREFIX as REBUILD
 from firn.deployment.stack import Stack
 from firn.log import job_progress, layout, published_configs
@@ -14,11 +15,13 @@ from firn.log.job_progress import JobProgress
 from firn.maintenance.launcher import PREFIX as CARE
 from firn.runs.job_runs import ENDED, parse_name
 
+_KINDS: Final = {CARE: "maintenance", REBUILD: "rebuild", BACKFILL: "backfill"}
+
 
 @dataclass(frozen=True)
 class ListedRun:
-    """A run as EMR Serverless lists it. `kind`: commit, maintenance, rebuild, other; `first`, `last`: epochs that a
-    commit was started for; `state`: EMR Serverless's word; `started_at`: RFC 3339; `detail`: why it ended so.
+    """A run as EMR Serverless lists it. `kind`: commit, maintenance, rebuild, backfill, other; `first`, `last`: epochs
+    that a commit was started for; `state`: EMR Serverless's word; `started_at`: RFC 3339; `detail`: why it ended so.
     `progress`: of what it commits just now, if it says so: it is advice, and may be a few seconds old."""
 
     run: str
@@ -38,7 +41,7 @@ def kind_of(name: str) -> str:
     """What a run of this name does."""
     if parse_name(name) is not None:
         return "commit"
-    return "maintenance" if name.startswith(CARE) else "rebuild" if name.startswith(REBUILD) else "other"
+    return next((kind for prefix, kind in _KINDS.items() if name.startswith(prefix)), "other")
 
 
 def list_runs(stack: Stack, now: datetime, most: int) -> list[ListedRun]:
