@@ -1,6 +1,8 @@
 """What all pages share: keys and focus, themes, following the stack by entity tags, and what happens without it."""
 
 import re
+import time
+from typing import Any
 
 from tests.integration.console.conftest import Console
 from tests.integration.console.example_answers import overview, session, stream
@@ -138,3 +140,23 @@ def test_a_phone_has_the_pages_behind_a_button(console: Console) -> None:
     link.click()
     page.get_by_role("heading", level=1, name="Jobs").wait_for()
     assert not link.is_visible()
+
+
+def test_nothing_moves_once_it_is_read_while_a_charts_parts_arrive(browser: Any, stand_in: StandIn) -> None:
+    """Layout Instability API: the shares of the window by which things moved; what is far below 0.1 is called good."""
+    console = Console(browser.new_page(viewport={"width": 1350, "height": 940}), stand_in.url)
+    console.page.add_init_script(
+        "window.moved = 0; new PerformanceObserver(list => list.getEntries().forEach(one => window.moved += one.value))"
+        ".observe({type: 'layout-shift', buffered: true})"
+    )
+
+    def late(route: Any) -> None:
+        time.sleep(0.3)
+        route.continue_()
+
+    console.page.route("**/uplot.*", late)
+    page = console.open("streams/bank", "bank")
+    page.locator("canvas").wait_for()
+    page.wait_for_timeout(200)
+    assert page.evaluate("window.moved") < 0.03
+    page.close()

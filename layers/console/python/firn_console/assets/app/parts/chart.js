@@ -3,14 +3,19 @@ import { html, useEffect, useRef, useState } from "../../vendor/preact.js";
 
 let loading = null;
 
-function plotter() {
-  loading ??= import("../../vendor/uplot.js").then((module) => {
-    const sheet = document.createElement("link");
-    sheet.rel = "stylesheet";
-    sheet.href = new URL("../../vendor/uplot.css", import.meta.url);
+/** Its styles: what is drawn before they are there moves once they come. Without them it is drawn all the same. */
+function styles() {
+  const sheet = document.createElement("link");
+  sheet.rel = "stylesheet";
+  sheet.href = new URL("../../vendor/uplot.css", import.meta.url);
+  return new Promise((there) => {
+    sheet.onload = sheet.onerror = there;
     document.head.append(sheet);
-    return module.default;
   });
+}
+
+function plotter() {
+  loading ??= Promise.all([import("../../vendor/uplot.js"), styles()]).then(([module]) => module.default);
   return loading;
 }
 
@@ -31,6 +36,7 @@ function moment(seconds, span) {
   return span > 172_800 ? text.slice(0, 10) : text.slice(11, 16);
 }
 
+const LEGEND = 30; // pixels below the lines: their room is kept while the plotter is loaded, so that nothing moves down
 const faded = (rgb) => rgb.replace("rgb(", "rgba(").replace(")", ", 0.35)");
 const LINES = ["--chart-1", "--chart-2", "--chart-3", "--chart-4", "--chart-5"];
 
@@ -69,7 +75,7 @@ export function Chart({ label, over = "", x, time = false, names, series, height
       plot?.destroy();
     };
   }, [over, x, names, series, height, time]);
-  return html`<figure class="chart"><div ref=${host} role="img" aria-label=${`${label}: ${summary(series)}`}></div>${failed ? html`<figcaption>The chart could not be loaded: reload the console.</figcaption>` : null}</figure>`;
+  return html`<figure class="chart"><div ref=${host} style=${{ minHeight: `${height + LEGEND}px` }} role="img" aria-label=${`${label}: ${summary(series)}`}></div>${failed ? html`<figcaption>The chart could not be loaded: reload the console.</figcaption>` : null}</figure>`;
 }
 
 function summary(series) {
