@@ -188,5 +188,7 @@ def test_where_no_slot_is_free_another_try_may_have_one(server: Session, login: 
     try:
         with pytest.raises(TransientError, match="max_replication_slots that is free"), exported(*login):
             pass
+        with pytest.raises(TransientError, match=r"no replication slot free, \d+ are taken"):
+            can_export(*login)
     finally:
         server.rows("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots")

@@ -29,6 +29,7 @@ _NEEDS: Final = (
     "takes a user with REPLICATION (Amazon RDS: rds_replication), one of max_wal_senders and one of "
     "max_replication_slots that is free, and the server itself instead of a pooler"
 )
+_SLOTS: Final = "SELECT count(*)::int, current_setting('max_replication_slots')::int FROM pg_replication_slots"
 _LOCKED: Final = "55P03"  # SQLSTATE lock_not_available
 _FULL: Final = ("53", "08")  # no sender or slot is free; a pooler that refuses the protocol
 
@@ -45,7 +46,13 @@ class Exported:
 def can_export(address: PostgresAddress, password: str | None) -> None:
     """Raises ConfigError or TransientError, with what to do, where this user can't have such a snapshot now."""
     with _told():
-        Connection(address, password, _PROGRAM, replication=True).close()
+        connection = Connection(address, password, _PROGRAM, replication=True)
+        try:
+            [[taken, most]] = connection.run(_SLOTS)
+        finally:
+            connection.close()
+    if taken >= most:
+        raise TransientError(f"PostgreSQL at {address} has no replication slot free, {most} are taken. {_NEEDS}")
 
 
 @contextmanager
