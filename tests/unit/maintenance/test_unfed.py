@@ -96,6 +96,18 @@ def test_every_writer_finds_its_place_after_an_expiry_that_it_found_before() -> 
     assert unfed.reach(FEW, [{"operation": "append"}] * 99) == FEW
 
 
+def test_each_sink_of_each_flink_job_keeps_its_place() -> None:
+    # The id of an operator comes from the job's plan: two runs of one job have the same operators.
+    sinks = [
+        {"flink.job-id": job, "flink.operator-id": operator, "flink.max-committed-checkpoint-id": "7"}
+        for job, operator in (("new", "one"), ("old", "two"), ("old", "one"), ("new", "two"))
+    ]
+    plain = [{"operation": "append"}] * 30
+    main = [*sinks[:2], *plain, sinks[2], *plain, sinks[3], *plain]
+    rule = unfed.reach(Expiry(at_least=20, at_most=100), main)
+    assert [one in main[: rule.at_least] for one in sinks] == [True] * 4
+
+
 def test_columns_that_spark_can_not_open_are_told() -> None:
     plain = {"id": 1, "name": "n", "type": "long", "required": False}
     assert unfed.unreadable([plain]) is None
