@@ -610,10 +610,17 @@ MUTANTS: Final = (
          "::test_every_writer_finds_its_place_after_an_expiry_that_it_found_before",),
     ),
     Mutant(
+        "of two sinks of a Flink job that ran twice one loses its place",
+        "layers/core/python/firn/maintenance/unfed.py",
+        "        told = {(name, whose) for name",
+        "        told = {(name, (summary.get(name),) if name in _WHOSE else ()) for name",
+        ("tests/unit/maintenance/test_unfed.py::test_each_sink_of_each_flink_job_keeps_its_place",),
+    ),
+    Mutant(
         "of two writers of one kind only the newer one finds its place again",
         "layers/core/python/firn/maintenance/unfed.py",
-        '(name, value if name in _WHOSE else "")',
-        '(name, "")',
+        "told = {(name, whose) for name",
+        "told = {(name, ()) for name",
         ("tests/unit/maintenance/test_unfed.py"
          "::test_every_writer_finds_its_place_after_an_expiry_that_it_found_before",),
     ),

@@ -62,10 +62,11 @@ def tables(known: Mapping[str, Health]) -> dict[str, Health]:
 def reach(expiry: Expiry, newest_first: Iterable[Mapping[str, str]]) -> Expiry:
     """The rule of expiry for a table with such summaries on main: main stays down to the newest snapshot that tells
     each thing which a writer resumes by. `at_most` wins: who has not committed for so long begins anew."""
-    seen: set[tuple[str, str]] = set()
+    seen: set[tuple[str, tuple[str | None, ...]]] = set()
     furthest = 0
     for place, summary in enumerate(newest_first):
-        told = {(name, value if name in _WHOSE else "") for name, value in summary.items() if name.startswith(WRITERS)}
+        whose = tuple(summary.get(name) for name in _WHOSE)  # together: Flink's operators are named alike in each job
+        told = {(name, whose) for name in summary if name.startswith(WRITERS)}
         if told - seen:
             seen |= told
             furthest = place + 1
