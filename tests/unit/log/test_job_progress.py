@@ -34,6 +34,9 @@ GONE = {
     "it is of a later format": Case(body=msgspec.json.encode(msgspec.structs.replace(ONE, format=99))),
     "its time is none": Case(body=msgspec.json.encode(msgspec.structs.replace(ONE, at="soon"))),
     "its time has no zone": Case(body=msgspec.json.encode(msgspec.structs.replace(ONE, at="2026-01-31T12:00:00"))),
+    "no number of its is that large": Case(body=msgspec.json.encode(ONE).replace(b"null", b"1" + b"0" * 400)),
+    "less than nothing is done": Case(body=msgspec.json.encode(msgspec.structs.replace(ONE, rows=-1))),
+    "it is of another stream": Case(body=msgspec.json.encode(msgspec.structs.replace(ONE, stream="web"))),
     "its stage is none": Case(body=msgspec.json.encode(ONE).replace(b"folding", b"resting")),
 }
 
