@@ -12,14 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError, ValidationError
+from pyiceberg.io.pyarrow import PyArrowFile
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadataUtil
 from pyiceberg.table.snapshots import Snapshot
 
+from firn.errors import StorageUnavailable
 from firn.tables.snapshot_history import AsOf
 from firn_lake.catalogs import reading_catalog
 from firn_lake.catalogs.catalog import open_catalog
 from firn_lake.catalogs.reading_catalog import Splits, to_read
+from firn_lake.fresh.pending_table import state_of
 from firn_lake.lake import Lake
 from firn_lake.long_history import LongHistory, LongLog, Split, log_of, split, with_history
 from firn_lake.reading.lineage import line
@@ -131,6 +134,68 @@ def test_few_models_of_snapshots_are_made_and_the_file_is_read_once(
     assert lake.sql("SELECT * FROM shop.orders", as_of=whole.metadata.snapshots[9].snapshot_id).pylist() == rows
     assert lake.table("shop.orders").summary().snapshots == 3_000
     assert (len(made) <= 3, len(read)) == (True, 1)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_what_the_commit_job_reads_of_a_table_takes_no_look_at_the_storage_for_each_snapshot(
+    catalog: Catalog, reading: Catalog, orders: Table, monkeypatch: pytest.MonkeyPatch, packed: bool
+) -> None:
+    whole = lengthened(catalog, orders, 200, packed=packed)
+    opened = []
+    open_ = PyArrowFile.open
+
+    def counted(file: PyArrowFile, seekable: bool = True) -> Any:
+        opened.append(file.location)
+        return open_(file, seekable)
+
+    monkeypatch.setattr(PyArrowFile, "open", counted)
+    long = reading.load_table("shop.orders")
+    assert state_of(long) == state_of(whole)
+    assert len(opened) < 5
+
+
+def test_a_summary_with_a_value_that_is_no_text_hides_no_history(
+    catalog: Catalog, reading: Catalog, orders: Table
+) -> None:
+    path = Path(lengthened(catalog, orders, 3).metadata_location.removeprefix("file://"))
+    path.write_text(path.read_text().replace('"firn.format": "1"', '"its.count": 1, "its.note": null'))
+    whole = catalog.load_table("shop.orders")
+    assert "its.count" in whole.metadata.snapshots[0].summary.additional_properties  # type: ignore[union-attr]
+    assert history(reading.load_table("shop.orders")) == history(whole)
+
+
+def test_a_file_that_was_replaced_is_not_read_by_where_things_lay_in_the_old_one(
+    catalog: Catalog, reading: Catalog, orders: Table
+) -> None:
+    whole = lengthened(catalog, orders, 40)
+    path = Path(whole.metadata_location.removeprefix("file://"))
+    ids = [one.snapshot_id for one in whole.metadata.snapshots]
+    long = reading.load_table("shop.orders")
+    path.write_text(path.read_text().replace(str(ids[5]), str(ids[5] - 1)))
+    for places in ([5], range(40)):
+        with pytest.raises(StorageUnavailable, match="was replaced"):
+            long.metadata.snapshots.at(places)  # type: ignore[attr-defined]
+    path.write_text('{"snapshots": []}')
+    with pytest.raises(StorageUnavailable, match="was replaced"):
+        list(long.metadata.snapshots)
+    with pytest.raises(StorageUnavailable, match="was replaced"):
+        long.snapshot_by_id(ids[6])
+
+
+def test_a_file_whose_name_may_come_again_is_read_again(catalog: Catalog, reading: Catalog, orders: Table) -> None:
+    # As Hadoop's tables have it: a table that is made anew in the folder of another has v1 again.
+    made = Path(lengthened(catalog, orders, 40).metadata_location.removeprefix("file://"))
+    path = made.rename(made.with_name("v9.metadata.json"))
+    catalog.drop_table("shop.orders")
+    catalog.register_table("shop.orders", f"file://{path}")
+    assert len(history(reading.load_table("shop.orders"))) == 40
+    lengthened(catalog, catalog.load_table("shop.orders"), 3)
+    newer = Path(catalog.load_table("shop.orders").metadata_location.removeprefix("file://"))
+    catalog.drop_table("shop.orders")
+    newer.rename(path)
+    whole = catalog.register_table("shop.orders", f"file://{path}")
+    assert history(reading.load_table("shop.orders")) == history(whole)
+    assert len(whole.metadata.snapshots) == 3
 
 
 def test_ten_thousand_snapshots_take_no_time(catalog: Catalog, orders: Table) -> None:
