@@ -265,15 +265,15 @@ MUTANTS: Final = (
     Mutant(
         "what a dead job left is shown as running",
         f"{_CORE}/log/job_progress.py",
-        "if found is None or run not in (None, found.run) or not is_live(found, now):",
-        "if found is None or run not in (None, found.run):",
+        "if found is None or found.stream != stream or run not in (None, found.run) or not is_live(found, now):",
+        "if found is None or found.stream != stream or run not in (None, found.run):",
         (f"{_UNIT}/log/test_job_progress.py::test_what_does_not_run_is_not_shown[its job is dead for long]",),
     ),
     Mutant(
         "the progress of another try is shown as that of a run",
         f"{_CORE}/log/job_progress.py",
-        "if found is None or run not in (None, found.run) or not is_live(found, now):",
-        "if found is None or not is_live(found, now):",
+        "if found is None or found.stream != stream or run not in (None, found.run) or not is_live(found, now):",
+        "if found is None or found.stream != stream or not is_live(found, now):",
         (f"{_UNIT}/log/test_job_progress.py"
          "::test_what_does_not_run_is_not_shown[it is of another run: the next try is at work]",),
     ),

@@ -7,7 +7,7 @@ what a job left that died is told from a living one's by its age, its run and th
 import logging
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -21,6 +21,7 @@ STAGES: Final[tuple[Stage, ...]] = ("reading", "folding", "writing", "committing
 EVERY_SECONDS: Final = 3.0  # a job tells
 SOON_SECONDS: Final = 2 * EVERY_SECONDS
 FRESH_SECONDS: Final = 30.0  # ten reports: what is older was left by a job that is gone, or that can't reach storage
+Count = Annotated[int, msgspec.Meta(ge=0, le=10**15)]  # what any job may write: a line of it is always short
 _log: Final = logging.getLogger(__name__)
 
 
@@ -37,16 +38,16 @@ class JobProgress(msgspec.Struct, frozen=True):
     format: int
     run: str
     stream: str
-    first: int
-    last: int
+    first: Count
+    last: Count
     stage: Stage
-    rows: int
-    planned: int
-    tables: int
-    tables_planned: int
+    rows: Count
+    planned: Count
+    tables: Count
+    tables_planned: Count
     started_at: str
     at: str
-    seconds_left: int | None = None
+    seconds_left: Count | None = None
 
 
 _decode: Final = msgspec.json.Decoder(JobProgress).decode
@@ -59,11 +60,12 @@ def write(store: Store, progress: JobProgress) -> None:
 
 def running(store: Store, stream: str, now: datetime, run: str | None = None) -> JobProgress | None:
     """The commit of a stream that goes on. None if nothing is known of one: what was said last is too old, is of
-    another run than `run` (a run's name; None: of any), is in a cut by now, can't be read or can't be reached."""
+    another stream or of another run than `run` (a run's name; None: of any), is in a cut by now, can't be read or can't
+    be reached."""
     try:
         data = get(store, layout.progress_path(stream))
         found = None if data is None else parse(data)
-        if found is None or run not in (None, found.run) or not is_live(found, now):
+        if found is None or found.stream != stream or run not in (None, found.run) or not is_live(found, now):
             return None
         return found if found.last > cuts.newest(store, stream) else None
     except FirnError as error:
