@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, overload
 
 import msgspec
+from pydantic import ValidationError
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV1, TableMetadataV2, TableMetadataV3
 from pyiceberg.table.snapshots import Snapshot, SnapshotLogEntry
 
+from firn.errors import StorageUnavailable
 from firn.tables.type_changes import TYPES
 from firn_lake.snapshot_columns import SnapshotColumns, of_models
 
@@ -57,7 +59,7 @@ class _LogEntry(msgspec.Struct, gc=False, rename="kebab"):
 
 
 class _WithSummary(msgspec.Struct, gc=False):
-    summary: dict[str, str] | None = None
+    summary: dict[str, Any] | None = None
 
 
 class _WithSnapshots(msgspec.Struct):
@@ -133,7 +135,7 @@ def inflated(content: bytes, location: str) -> bytes:
 
 class LongHistory(Sequence[Snapshot]):
     """The snapshots of a table, in the place of PyIceberg's list of them. Each is read when it is asked for: that
-    raises what the storage raises."""
+    raises what the storage raises, and StorageUnavailable where the file is another one by now."""
 
     def __init__(self, io: "FileIO", location: str, parts: Split) -> None:
         self._io, self._location, self._parts = io, location, parts
@@ -157,8 +159,8 @@ class LongHistory(Sequence[Snapshot]):
         return self.at([range(len(self))[place]])[0]
 
     def __iter__(self) -> Iterator[Snapshot]:
-        for raw in self._all():
-            yield Snapshot.model_validate_json(bytes(raw))
+        for place, raw in enumerate(self._all()):
+            yield self._model(place, bytes(raw))
 
     def at(self, places: Collection[int]) -> list[Snapshot]:
         """Those at these places, in their order."""
@@ -166,12 +168,12 @@ class LongHistory(Sequence[Snapshot]):
         found = {one: self._models[one] for one in places if one in self._models}
         if len(wanted) > _RANGES or (wanted and self._location.endswith(".gz.metadata.json")):
             raws = self._all()
-            found |= {one: Snapshot.model_validate_json(bytes(raws[one])) for one in wanted}
+            found |= {one: self._model(one, bytes(raws[one])) for one in wanted}
         elif wanted:
             with self._io.new_input(self._location).open() as stream:
                 for one in wanted:
                     stream.seek(self._parts.starts[one])
-                    found[one] = Snapshot.model_validate_json(stream.read(self._parts.lengths[one]))
+                    found[one] = self._model(one, stream.read(self._parts.lengths[one]))
         if len(self._models) + len(wanted) > _MODELS:
             self._models.clear()
         self._models |= {one: found[one] for one in wanted[:_MODELS]}
@@ -183,15 +185,31 @@ class LongHistory(Sequence[Snapshot]):
         return self[ids.index(snapshot_id)] if snapshot_id in ids else None
 
     def summaries(self) -> Iterator[dict[str, str]]:
-        """The summary of each, in their order; {} where there is none."""
+        """The summary of each, in their order, but for the operation; {} where there is none."""
         decoder = msgspec.json.Decoder(_WithSummary)
         for raw in self._all():
-            yield decoder.decode(raw).summary or {}
+            told = decoder.decode(raw).summary or {}
+            yield {name: value for name, value in told.items() if name != "operation" and isinstance(value, str)}
 
     def _all(self) -> list[msgspec.Raw]:
         with self._io.new_input(self._location).open(seekable=False) as stream:
             content = inflated(stream.read(), self._location)
-        return msgspec.json.decode(content, type=_WithSnapshots).snapshots or []
+        found = msgspec.json.decode(content, type=_WithSnapshots).snapshots or []
+        if len(found) != len(self):
+            raise self._replaced()
+        return found
+
+    def _model(self, place: int, raw: bytes) -> Snapshot:
+        try:
+            found = Snapshot.model_validate_json(raw)
+        except ValidationError as error:
+            raise self._replaced() from error
+        if found.snapshot_id != self._parts.columns.ids[place]:
+            raise self._replaced()
+        return found
+
+    def _replaced(self) -> StorageUnavailable:
+        return StorageUnavailable(f"{self._location} was replaced since it was read: load the table again")
 
 
 class LongLog(Sequence[SnapshotLogEntry]):

@@ -7,6 +7,7 @@ write. REST catalogs send metadata themselves: there nothing is taken out.
 
 import gzip
 import io
+import re
 import zlib
 from collections import OrderedDict
 from threading import Lock
@@ -32,6 +33,10 @@ _READS: Final = frozenset(
     {"name", "properties", "list_namespaces", "list_tables", "load_namespace_properties", "table_exists",
      "namespace_exists", "supports_server_side_planning", "plan_scan", "close"}
 )  # fmt: skip
+
+
+_UNIQUE: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}[^/]*$")
+"""A name that no second file gets. Hadoop's tables have v1, v2, …: one that is made anew has them again."""
 
 
 class Splits:
@@ -159,6 +164,6 @@ def _taken_apart(content: bytes, location: str) -> Split | None:
     except (OSError, EOFError, zlib.error):
         return None
     parts = split(text) if len(text) >= LEAST_BYTES else None
-    if parts is not None:
+    if parts is not None and _UNIQUE.search(location):
         KNOWN.keep(location, parts)
     return parts
