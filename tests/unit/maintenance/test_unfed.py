@@ -118,7 +118,13 @@ def test_columns_that_spark_can_not_open_are_told() -> None:
     assert unfed.unreadable([named]) is None
 
 
-@pytest.mark.parametrize("path", ["_delta_log/000.json", ".hoodie/hoodie.properties", "snapshot/LATEST"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "_delta_log/000.json", ".hoodie/hoodie.properties", "snapshot/LATEST",
+        "other/_delta_log/000.json", "a/b/.hoodie/hoodie.properties", "other/snapshot/LATEST",
+    ],
+)  # fmt: skip
 def test_a_folder_that_another_format_needs_too_has_no_orphans(path: str) -> None:
     files = [Stored(path, 1, NOW), Stored("data/x.parquet", 1, NOW)]
     assert "which of its files that needs" in str(orphans.shared(files, {}))
