@@ -26,8 +26,8 @@ def shared(listed: Iterable[Stored], properties: Mapping[str, str]) -> str | Non
         return "its property gc.enabled is false: its files are another table's too"
     for one in listed:
         for mark, kind in _FORMATS.items():
-            if one.path == mark or f"/{one.path}".startswith(f"/{mark}/"):
-                return f"its folder is a table of {kind}, too ({one.path}): which of its files that needs is not known"
+            if f"/{mark}/" in f"/{one.path}/":
+                return f"its folder has a table of {kind}, too ({one.path}): which of its files that needs is not known"
     return None
 
 
