@@ -187,7 +187,10 @@ def plan_key(
     told = sorted(map(tuple, named))
     if configured is not None:
         if existing is not None and set(configured) != set(existing):
-            raise KeyChanged(f"the key is {_listed(existing)} in the table and {_listed(configured)} in firn.yaml")
+            raise KeyChanged(
+                f"the key is {_listed(existing)} in the table and {_listed(configured)} in firn.yaml: "
+                "set it back, or rebuild the table under the new key"
+            )
         return tuple(configured if existing is None else existing)
     if not MODES[mode].keyed:
         return tuple(existing if existing is not None else told[0] if len(set(map(frozenset, told))) == 1 else ())
