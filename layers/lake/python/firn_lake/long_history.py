@@ -277,7 +277,7 @@ def columns_of(metadata: TableMetadata) -> SnapshotColumns:
 
 
 def summaries_of(metadata: TableMetadata) -> Iterator[dict[str, str]]:
-    """The summary of each snapshot, in the order of the columns; {} where there is none."""
+    """The summary of each snapshot without its operation, in the order of the columns; {} where there is none."""
     snapshots: Any = metadata.snapshots
     if isinstance(snapshots, LongHistory):
         return snapshots.summaries()
@@ -290,6 +290,19 @@ def parents_of(metadata: TableMetadata) -> dict[int, int | None]:
     if isinstance(snapshots, LongHistory):
         return snapshots.columns.parent_of()
     return {one.snapshot_id: one.parent_snapshot_id for one in snapshots}
+
+
+def told_on_main(metadata: TableMetadata) -> tuple[dict[str, str], ...]:
+    """The summaries of the current snapshot and of its ancestors as far as they are kept, newest first. The file is
+    read once for all of them."""
+    snapshots: Any = metadata.snapshots
+    ids = snapshots.columns.ids if isinstance(snapshots, LongHistory) else [one.snapshot_id for one in snapshots]
+    parents, told = parents_of(metadata), dict(zip(ids, summaries_of(metadata), strict=True))
+    found, at = list[dict[str, str]](), metadata.current_snapshot_id
+    while at is not None and at in told:
+        found.append(told.pop(at))
+        at = parents[at]
+    return tuple(found)
 
 
 def snapshots_of(metadata: TableMetadata, ids: Collection[int]) -> list[Snapshot]:

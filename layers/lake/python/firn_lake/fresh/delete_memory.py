@@ -19,6 +19,7 @@ from firn.config import names
 from firn.config.names import TableName
 from firn.tables.table_state import CREATES, FACTS, NEWEST, TRUNCATED, TableState, floor_of
 from firn_lake.fresh.key_lookup import RowsByKey, rows_in
+from firn_lake.long_history import summaries_of
 from firn_lake.reading.versions import Version, version_of
 
 if TYPE_CHECKING:
@@ -41,8 +42,7 @@ class Facts:
                 self._table = catalog.load_table(name)
         told: list[dict[str, str]] = []
         if self._table is not None:
-            summaries = (one.summary for one in self._table.metadata.snapshots)
-            told = [one.additional_properties for one in summaries if one is not None]
+            told = list(summaries_of(self._table.metadata))
         self._newest = _highest(told, NEWEST)
         self.truncated = _highest(told, TRUNCATED)
         self.creates = any(CREATES in one for one in told)

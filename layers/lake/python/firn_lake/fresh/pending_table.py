@@ -25,7 +25,7 @@ from firn.tables.settled_plan import RowJudge, settled
 from firn.tables.table_plan import Planned
 from firn.tables.table_state import PIPELINE_INPUT, TableState
 from firn_lake.fresh.pending import Look, NotFresh, Pending, told_apart
-from firn_lake.long_history import columns_of, parents_of, summaries_of
+from firn_lake.long_history import told_on_main
 from firn_lake.reading.files import Source
 from firn_lake.reading.versions import Version
 
@@ -125,19 +125,12 @@ class Waiting:
 def state_of(table: "Table") -> TableState:
     """What the table's metadata says, as the commit job reads it."""
     metadata = table.metadata
-    parents = parents_of(metadata)
-    told = dict(zip(columns_of(metadata).ids, summaries_of(metadata), strict=True))
-    ancestry = []
-    at = metadata.current_snapshot_id
-    while at is not None and at in told:
-        ancestry.append(told.pop(at))
-        at = parents[at]
     return TableState(
         location=metadata.location,
         properties=metadata.properties,
         fields=tuple(json.loads(table.schema().model_dump_json())["fields"]),
         snapshot_id=metadata.current_snapshot_id,
-        ancestry=tuple(ancestry),
+        ancestry=told_on_main(metadata),
         partitioned_by=frozenset(field.source_id for spec in metadata.partition_specs for field in spec.fields),
     )
 
