@@ -97,7 +97,9 @@ class _Job:
     def tables(self, name: TableName) -> Iterator[dict[str, Any]]:
         """The same for a table, or for all that a pattern of firn.yaml names (care.also)."""
         now, also = datetime.now(UTC), self._config.care.also
-        if not is_pattern(name):
+        # A source's table may be called `a*b`.
+        fed = str(name) not in also.patterns and feeding(self._config, str(name))
+        if fed or not is_pattern(name):
             yield from self.table(name)
         else:
             try:
