@@ -14,6 +14,7 @@ from pyiceberg.types import LongType
 
 import firn_lake
 from firn.tables import table_state
+from firn_lake.refs.branches import NotAhead
 from firn_lake.tables import TableNotFound, list_tables
 from tests.integration.catalogs.conftest import Ground
 
@@ -146,6 +147,20 @@ def test_tags_and_branches_are_kept_beside_main(ground: Ground, catalog: Catalog
         assert found == {"main": [1, 2, 3], "kept": [1, 2], "side": [1, 2, 9]}
         loaded.manage_snapshots().remove_tag("kept").remove_branch("side").commit()
     assert set(catalog.load_table(table.name()).metadata.refs) == {"main"}
+
+
+def test_what_was_written_to_a_branch_becomes_main(catalog: Catalog, namespace: str) -> None:
+    own = catalog.create_table((namespace, "own"), SCHEMA)
+    own.append(rows(1))
+    table = firn_lake.connect(catalog).table(f"{namespace}.own")
+    table.branch("audit")
+    table.tag("before")
+    own.refresh().append(rows(2), branch="audit")
+    assert ids(own.refresh()) == [1]
+    table.fast_forward("main", "audit")
+    assert ids(own.refresh()) == [1, 2]
+    with pytest.raises(NotAhead, match="does not descend from main"):
+        table.fast_forward("main", "before")
 
 
 def test_a_renamed_and_a_widened_column_keep_their_rows(ground: Ground, catalog: Catalog, namespace: str) -> None:
