@@ -7,13 +7,14 @@ from pyiceberg.table.snapshots import Operation
 from firn.errors import TerminalError
 from firn.maintenance.expiry import MAIN
 from firn_lake.reading.lineage import changes_nothing
-from firn_lake.refs.names import Ref, RefRefused, known, listed, manage, not_the_rebuilds, ref_of, refs
+from firn_lake.refs.names import FORMAT, Ref, RefRefused, known, listed, manage, not_the_rebuilds, ref_of, refs
 from firn_lake.tables import epochs_of, shown
 from firn_lake.writing.commit import land_files, writable
 from firn_lake.writing.stream_ownership import ancestry, not_fed
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
 
 
 class NotAhead(TerminalError):
@@ -31,9 +32,10 @@ def fast_forward(table: "Table", name: str, to: int | None) -> Ref:
     target = known(table, to)
     if there.kind == "tag":
         raise RefRefused(f"{name} is a tag, which never moves; branches: {listed(refs(table.metadata), 'branch')}")
+    reached = _with_what_is_below_nothing(table, there.snapshot)
     between = []
     for one in ancestry(table.metadata, target):
-        if one.snapshot_id == there.snapshot:
+        if one.snapshot_id in reached:
             break
         between.append(one)
     else:
@@ -47,6 +49,27 @@ def fast_forward(table: "Table", name: str, to: int | None) -> Ref:
         not_fed(table.metadata, shown(table))
     set_branch(table, name, target)
     return ref_of(table.metadata, name)
+
+
+def _with_what_is_below_nothing(table: "Table", newest: int) -> set[int]:
+    """A snapshot, and the one below it if it holds nothing, and so on: to go on from any of these loses nothing. On a
+    REST catalog each tag and each expiry puts such a one on main (docs/adr/0076-expiry-on-rest-catalogs.md)."""
+    found = set()
+    for one in ancestry(table.metadata, newest):
+        found.add(one.snapshot_id)
+        if not _holds_nothing(one):
+            break
+    return found
+
+
+def _holds_nothing(snapshot: "Snapshot") -> bool:
+    """Whether it neither added nor removed anything, nor tells any progress."""
+    if snapshot.summary is None or snapshot.summary.operation != Operation.APPEND:
+        return False
+    told = snapshot.summary.additional_properties
+    counts = (name for name in told if name.startswith(("added-", "deleted-", "removed-")))
+    says = (name for name in told if name.startswith("firn.") and name != FORMAT)
+    return FORMAT in told and not any(counts) and not any(says)
 
 
 def cherry_pick(table: "Table", snapshot: int) -> int:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from firn.log.store import Store
 
+FORMAT: Final = "firn.format"
+"""What each snapshot of Firn's says. One of nothing says no more."""
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _TRIES: Final = 10
 
@@ -130,7 +132,7 @@ def manage(table: "Table", name: str, what: "Callable[[ManageSnapshots], object]
         what(managed)
         managed.commit()
         if moves:
-            with transaction.update_snapshot(snapshot_properties={"firn.format": "1"}).fast_append():
+            with transaction.update_snapshot(snapshot_properties={FORMAT: "1"}).fast_append():
                 pass
             # PyIceberg takes the first requirement of a kind only, and would then set main whatever it is by now.
             both = (_still(table.metadata, one) for one in (name, MAIN))
