@@ -133,7 +133,7 @@ def test_a_table_that_is_rewritten_before_the_lock_is_read_again(
     server.rows("UPDATE t SET n = 1 WHERE id = 1")
     with connected(address, "owner") as owner, exported(*login) as snapshot:
         owner.rows(how)
-        with pytest.raises(TransientError, match="rewritten or emptied while its snapshot was made"):
+        with pytest.raises(TransientError, match="rewritten, emptied or replaced while its snapshot was made"):
             read(server, plan, snapshot)
     server.rows("ROLLBACK")
     with exported(*login) as snapshot:

@@ -105,13 +105,18 @@ def open_exactly(session: Session, plan: Plan, chunk: Chunk, snapshot: Exported,
     at = clock_of(session)
     check(session, plan, chunk)
     # The lock comes after the snapshot here, as making one waits for who may wait for the lock. So somebody may have
-    # rewritten or emptied the table in between: the row of pg_class is the snapshot's, the function's answer today's.
+    # rewritten or emptied the table in between, or given its name to another one: the row of pg_class is the
+    # snapshot's, the function's answer today's.
     relation = literal(chunk.relation)
-    then, now = session.rows(
-        f"SELECT relfilenode::text, pg_relation_filenode(oid)::text FROM pg_class WHERE oid = {relation}::regclass"  # noqa: S608
-    )[0]
-    if then != now:
-        raise TransientError(f"{chunk.relation} was rewritten or emptied while its snapshot was made: read it again")
+    files = session.rows(
+        f"SELECT c.relfilenode::text, pg_relation_filenode({relation}::regclass)::text "  # noqa: S608
+        "FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+        f"WHERE ARRAY[n.nspname::text, c.relname::text] = parse_ident({relation})"
+    )
+    if not files or files[0][0] != files[0][1]:
+        raise TransientError(
+            f"{chunk.relation} was rewritten, emptied or replaced while its snapshot was made: read it again"
+        )
     # A commit that begins right at the place is not shown, and beats a read with the same first part.
     order = order_of_read(0, snapshot.place, pulled=True)
     return Opened(order, Settled(snapshot.place), at, waited, read_sql(plan.tables[chunk.table], chunk))
