@@ -198,6 +198,16 @@ def test_a_file_whose_name_may_come_again_is_read_again(catalog: Catalog, readin
     assert len(whole.metadata.snapshots) == 3
 
 
+def test_what_a_summary_holds_beside_texts_is_passed_over(catalog: Catalog, reading: Catalog, orders: Table) -> None:
+    path = Path(lengthened(catalog, orders, 3).metadata_location.removeprefix("file://"))
+    metadata = json.loads(path.read_text())
+    metadata["snapshots"][1]["summary"] |= {"of-others": None, "theirs": {"a": [1]}}
+    path.write_text(json.dumps(metadata))
+    table = reading.load_table("shop.orders")
+    assert [one.epochs for one in history(table)] == [{"shop": 0}, {"shop": 1}, {"shop": 2}]
+    assert state_of(table).progress("shop") == 2
+
+
 def test_ten_thousand_snapshots_take_no_time(catalog: Catalog, orders: Table) -> None:
     content = Path(lengthened(catalog, orders, 10_000).metadata_location.removeprefix("file://")).read_bytes()
     began = time.process_time()
