@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -92,8 +93,15 @@ class Sampling:
         """Whether this key, or identity, is."""
         if self.share >= 1:
             return True
-        digest = blake2b(repr(name).encode(), digest_size=8, salt=self._salt).digest()
+        digest = blake2b(repr(_alike(name)).encode(), digest_size=8, salt=self._salt).digest()
         return int.from_bytes(digest) < self.share * 2**64
+
+
+def _alike(name: Any) -> Any:
+    """A name as all that are equal to it are written: a zero of a key has no sign."""
+    if isinstance(name, tuple):
+        return tuple(map(_alike, name))
+    return abs(name) if isinstance(name, float | Decimal) and not name else name
 
 
 class _Table:
