@@ -18,6 +18,7 @@ from firn.tables.table_state import TableState
 from firn_lake.fresh.pending import NotFresh
 from firn_lake.fresh.pending_table import Fed
 from firn_lake.fresh.plain_values import plain, typed
+from firn_lake.reading.lineage import changes_nothing, holds_nothing
 from firn_sql.bound_sql import Bound, bound, rows_for
 from firn_sql.check import check
 from firn_sql.feed_plan import PipelineFeed
@@ -140,7 +141,7 @@ def _is_of(base: "TableMetadata", snapshot: int) -> bool:
     """Whether the base's rows are still those of this snapshot."""
     at = base.current_snapshot()
     while at is not None and at.snapshot_id != snapshot:
-        if at.summary is None or at.summary.operation.value != "replace" or at.parent_snapshot_id is None:
+        if not (changes_nothing(at) or holds_nothing(at)) or at.parent_snapshot_id is None:
             return False
         at = base.snapshot_by_id(at.parent_snapshot_id)
     return at is not None

@@ -1,7 +1,7 @@
 """Which snapshots lie between two, along the chain of parents."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyiceberg.table.snapshots import Operation
 
@@ -11,6 +11,9 @@ from firn_lake.long_history import parents_of, snapshots_of
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
+
+FORMAT: Final = "firn.format"
+"""What each snapshot of Firn's says. One of nothing says no more."""
 
 
 def line(metadata: "TableMetadata", before: "Snapshot | None", after: "Snapshot | None") -> "list[Snapshot] | None":
@@ -23,6 +26,16 @@ def line(metadata: "TableMetadata", before: "Snapshot | None", after: "Snapshot 
 def changes_nothing(snapshot: "Snapshot") -> bool:
     """Whether it only wrote rows again, as a compaction does: Iceberg's operation `replace`."""
     return snapshot.summary is not None and snapshot.summary.operation == Operation.REPLACE
+
+
+def holds_nothing(snapshot: "Snapshot") -> bool:
+    """Whether it neither added nor removed anything, nor tells any progress."""
+    if snapshot.summary is None or snapshot.summary.operation != Operation.APPEND:
+        return False
+    told = snapshot.summary.additional_properties
+    counts = (name for name in told if name.startswith(("added-", "deleted-", "removed-")))
+    says = (name for name in told if name.startswith("firn.") and name != FORMAT)
+    return FORMAT in told and not any(counts) and not any(says)
 
 
 def hops(before: "Snapshot", between: "Sequence[Snapshot]") -> "Iterator[tuple[Snapshot, Snapshot]]":

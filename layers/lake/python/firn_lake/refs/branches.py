@@ -6,15 +6,14 @@ from pyiceberg.table.snapshots import Operation
 
 from firn.errors import TerminalError
 from firn.maintenance.expiry import MAIN
-from firn_lake.reading.lineage import changes_nothing
-from firn_lake.refs.names import FORMAT, Ref, RefRefused, known, listed, manage, not_the_rebuilds, ref_of, refs
+from firn_lake.reading.lineage import changes_nothing, holds_nothing
+from firn_lake.refs.names import Ref, RefRefused, known, listed, manage, not_the_rebuilds, ref_of, refs
 from firn_lake.tables import epochs_of, shown
 from firn_lake.writing.commit import land_files, writable
 from firn_lake.writing.stream_ownership import ancestry, not_fed
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
-    from pyiceberg.table.snapshots import Snapshot
 
 
 class NotAhead(TerminalError):
@@ -57,19 +56,9 @@ def _with_what_is_below_nothing(table: "Table", newest: int) -> set[int]:
     found = set()
     for one in ancestry(table.metadata, newest):
         found.add(one.snapshot_id)
-        if not _holds_nothing(one):
+        if not holds_nothing(one):
             break
     return found
-
-
-def _holds_nothing(snapshot: "Snapshot") -> bool:
-    """Whether it neither added nor removed anything, nor tells any progress."""
-    if snapshot.summary is None or snapshot.summary.operation != Operation.APPEND:
-        return False
-    told = snapshot.summary.additional_properties
-    counts = (name for name in told if name.startswith(("added-", "deleted-", "removed-")))
-    says = (name for name in told if name.startswith("firn.") and name != FORMAT)
-    return FORMAT in told and not any(counts) and not any(says)
 
 
 def cherry_pick(table: "Table", snapshot: int) -> int:

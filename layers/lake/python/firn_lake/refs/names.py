@@ -17,6 +17,7 @@ from pyiceberg.table.update.snapshot import ManageSnapshots
 from firn.errors import TerminalError
 from firn.log import named_cuts
 from firn.maintenance.expiry import MAIN, REBUILDING
+from firn_lake.reading.lineage import FORMAT
 from firn_lake.tables import shown
 from firn_lake.writing.commit import WRITTEN_FORMAT, MovedOn, land
 from firn_lake.writing.stream_ownership import is_firns
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
     from firn.log.store import Store
 
-FORMAT: Final = "firn.format"
-"""What each snapshot of Firn's says. One of nothing says no more."""
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _TRIES: Final = 10
 
