@@ -27,6 +27,7 @@ def timeline(table: "Table", start: str | None, end: str | None, points: int) ->
     begin, until = _rank(table, columns, order, start), _rank(table, columns, order, end)
     chosen = order[begin or 0 : len(order) if until is None else until + 1]
     current = table.metadata.current_snapshot_id
+    times = dict(zip(columns.ids, columns.times, strict=True))
     return {
         "table": shown(table),
         "snapshots": len(chosen),
@@ -38,7 +39,7 @@ def timeline(table: "Table", start: str | None, end: str | None, points: int) ->
                 "name": name,
                 "type": ref.snapshot_ref_type.value,
                 "snapshot": str(ref.snapshot_id),
-                "at": _time(columns, ref.snapshot_id),
+                "at": time_of(times[ref.snapshot_id]) if ref.snapshot_id in times else None,
             }
             for name, ref in sorted(table.metadata.refs.items())
         ],
@@ -50,10 +51,6 @@ def _rank(table: "Table", columns: SnapshotColumns, order: Sequence[int], moment
     """Where in the order the snapshot of a moment stands."""
     found = snapshot_at(table, moment)
     return None if found is None else order.index(columns.ids.index(found))
-
-
-def _time(columns: SnapshotColumns, snapshot: int) -> datetime | None:
-    return time_of(columns.times[columns.ids.index(snapshot)]) if snapshot in columns.ids else None
 
 
 def _parts(some: Sequence[int], count: int) -> Iterator[Sequence[int]]:
