@@ -21,6 +21,12 @@ from tests.soak import long_only
 
 BROWSER = ROOT / ".venv-browser" / "bin" / "python"
 LIBRARIES = next((ROOT / ".venv" / "lib").glob("python3*/site-packages"))
+LOOK = f"{BROWSER} {ROOT}/tests/e2e/row_in_browser.py"
+PATIENCE = 400  # seconds, for the whole script
+
+needs_chromium = pytest.mark.skipif(
+    not BROWSER.exists() or shutil.which("chromium") is None, reason="needs Chromium: make setup-tests"
+)
 
 
 @pytest.fixture(scope="module")
@@ -60,15 +66,10 @@ def first_row(python: Path, wheel: Path, cache: Path, **more: str) -> str:
     done = subprocess.run(
         ["bash", str(ROOT / "examples" / "first-row" / "first_row.sh"), f"{wheel}[all]"],
         cwd=cache, env=environment(python, cache) | {"PORT": str(port), **more},
-        capture_output=True, text=True, timeout=400,
+        capture_output=True, text=True, timeout=PATIENCE,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
-
-
-def crowd() -> float:
-    """How many processes share a core just now, ours and others'."""
-    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 def shown() -> list[str]:
@@ -82,13 +83,12 @@ def port_of(told: str) -> str:
     return re.findall(r"firn up --port (\d+)", told)[0]
 
 
-@pytest.mark.skipif(not BROWSER.exists() or shutil.which("chromium") is None, reason="needs Chromium: make setup-tests")
+@needs_chromium
 def test_an_installed_firn_shows_its_own_row_fresh_after_four_commands(
     python: Path, wheel: Path, tmp_path: Path
 ) -> None:
-    """In the terminal and in a browser, within 60 s of a quiet machine; the script ends with 1 after that."""
-    look = f"{BROWSER} {ROOT}/tests/e2e/row_in_browser.py"
-    told = first_row(python, wheel, tmp_path, ROW_ONLY="1", LOOK=look, ROW_SECONDS=str(60 * crowd()))
+    """In the terminal and in a browser, however long it takes beside other tests."""
+    told = first_row(python, wheel, tmp_path, ROW_ONLY="1", LOOK=LOOK, ROW_SECONDS=str(PATIENCE))
     assert '"name": "Ada"' in told
     assert "the browser shows: 1 Ada" in told
     assert "in 4 commands after" in told
@@ -100,8 +100,14 @@ def test_an_installed_firn_shows_its_own_row_fresh_after_four_commands(
 
 
 @long_only
-def test_an_installed_firn_commits(python: Path, wheel: Path, tmp_path: Path) -> None:
-    assert "committed after" in first_row(python, wheel, tmp_path, FLUSH="1")
+@needs_chromium
+def test_the_first_row_takes_60_seconds_at_most_and_its_commit_three_minutes(
+    python: Path, wheel: Path, tmp_path: Path
+) -> None:
+    """The script ends with 1 after that. On a machine that does nothing else: `make soak` runs one test at a time."""
+    told = first_row(python, wheel, tmp_path, FLUSH="1", LOOK=LOOK)
+    assert re.search(r"in 4 commands after \d", told)
+    assert "committed after" in told
 
 
 def test_what_the_wheel_holds_is_not_the_checkout(python: Path, tmp_path: Path) -> None:
