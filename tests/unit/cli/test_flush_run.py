@@ -41,14 +41,14 @@ def states(monkeypatch: pytest.MonkeyPatch, *steps: str | tuple[str, Callable[[]
     """Each poll sees the next state; a step may do something first, as the job would."""
     left = list(steps)
 
-    def state(_stack: Stack, _run: str) -> tuple[str, str]:
+    def job_run(_stack: Stack, _run: str) -> dict[str, str]:
         step = left.pop(0) if len(left) > 1 else left[0]
         if isinstance(step, tuple):
             step[1]()
-            return step[0], "details"
-        return step, "details"
+            step = step[0]
+        return {"state": step, "stateDetails": "details"}
 
-    monkeypatch.setattr(flush_run, "run_state", state)
+    monkeypatch.setattr(flush_run, "_job_run", job_run)
 
 
 def test_a_flush_waits_for_the_cut_of_what_it_sealed(

@@ -187,8 +187,9 @@ def _committed(stack: Stack, store: "Store", pending: _Pending, report: Report) 
 
     name = pending.flushed.stream
     # The run may stay for more when all is committed. Its state first: a cut that it ends with is then found.
-    state, details = run_state(stack, str(pending.run))
-    report(name, _told(stack, store, pending, state))
+    run = _job_run(stack, str(pending.run))
+    state, details = _state_of(run)
+    report(name, _waits_for(store, pending, state, str(run.get("name") or "")))
     if cuts.newest(store, name) >= pending.target:
         return True
     if state not in ENDED:
@@ -210,14 +211,13 @@ def _committed(stack: Stack, store: "Store", pending: _Pending, report: Report) 
     return following is None
 
 
-def _told(stack: Stack, store: "Store", pending: _Pending, state: str) -> str:
-    """What a stream waits for: how far its commit is, where that is known."""
+def _waits_for(store: "Store", pending: _Pending, state: str, run: str) -> str:
+    """What a stream waits for: how far its commit is, where that is known. `run`: the name of its job run."""
     from firn.log import job_progress
 
     if state == "RUNNING" and time.monotonic() - pending.looked >= _LOOK_SECONDS:
-        found = job_progress.running(store, pending.flushed.stream, datetime.now(UTC))
-        mine = found is not None and found.run == run_name_of(stack, str(pending.run))
-        pending.looked, pending.progress = time.monotonic(), job_progress.told(found) if found and mine else ""
+        found = job_progress.running(store, pending.flushed.stream, datetime.now(UTC), run)
+        pending.looked, pending.progress = time.monotonic(), "" if found is None else job_progress.told(found)
     shown = pending.progress if state == "RUNNING" else ""
     return shown or f"epoch {pending.target}, job {state.lower()}"
 
@@ -236,15 +236,16 @@ def started(start: Callable[[], str]) -> str:
 
 def run_state(stack: Stack, run: str) -> tuple[str, str]:
     """The state of a job run and its details, in EMR Serverless's words."""
-    found = _emr(stack, "get_job_run", jobRunId=run)["jobRun"]
-    return str(found["state"]), str(found.get("stateDetails") or "")
+    return _state_of(_job_run(stack, run))
 
 
-def run_name_of(stack: Stack, run: str) -> str:
-    """What the run is called: its job signs its progress with it."""
-    if run not in _names:
-        _names[run] = str(_emr(stack, "get_job_run", jobRunId=run)["jobRun"].get("name") or "")
-    return _names[run]
+def _job_run(stack: Stack, run: str) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = _emr(stack, "get_job_run", jobRunId=run)["jobRun"]
+    return found
+
+
+def _state_of(run: Mapping[str, Any]) -> tuple[str, str]:
+    return str(run["state"]), str(run.get("stateDetails") or "")
 
 
 def listed_runs(stack: Stack, most: int) -> Sequence[Mapping[str, Any]]:
@@ -270,7 +271,6 @@ def cancel(stack: Stack, run: str) -> None:
 
 
 _clients: dict[str, Any] = {}
-_names: dict[str, str] = {}  # of runs, by id
 
 
 def _emr(stack: Stack, operation: str, **request: str | int) -> Any:

@@ -1,6 +1,6 @@
 """The job runs of a stack, and how far those are that commit: what `firn jobs` shows, without its looks."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -12,6 +12,7 @@ from firn.deployment.rebuild_run import PREFIX as REBUILD
 from firn.deployment.stack import Stack
 from firn.log import job_progress, layout, published_configs
 from firn.log.job_progress import JobProgress
+from firn.log.store import Store
 from firn.maintenance.launcher import PREFIX as CARE
 from firn.runs.job_runs import ENDED, parse_name
 
@@ -47,12 +48,20 @@ def kind_of(name: str) -> str:
 def list_runs(stack: Stack, now: datetime, most: int) -> list[ListedRun]:
     """The newest runs, `most` of them. Raises what EMR Serverless raises, and StorageUnavailable."""
     found = flush_run.listed_runs(stack, most)
-    config = published_configs.current(stack.store()) if any(one["state"] == "RUNNING" for one in found) else None
-    rows = [_row(stack, config, one, now) for one in found]
+    running = {str(one.get("name") or "") for one in found if one["state"] == "RUNNING"}
+    progress = _progress_of_each(stack, running, now) if running else {}
+    rows = [_row(one, progress, now) for one in found]
     return sorted(rows, key=lambda one: one.started_at, reverse=True)
 
 
-def progress_of(store: Any, config: Config, run: str, now: datetime) -> JobProgress | None:
+def _progress_of_each(stack: Stack, runs: Collection[str], now: datetime) -> dict[str, JobProgress | None]:
+    """Of these runs (names), which are at work."""
+    store = stack.store()
+    config = published_configs.current(store)
+    return {run: progress_of(store, config, run, now) for run in runs}
+
+
+def progress_of(store: Store, config: Config, run: str, now: datetime) -> JobProgress | None:
     """What a run of this name, which is at work, commits just now: of its own stream, or of one that shares it."""
     named = parse_name(run)
     if named is None:
@@ -62,12 +71,11 @@ def progress_of(store: Any, config: Config, run: str, now: datetime) -> JobProgr
     return job_progress.of_run(store, dict.fromkeys((stream, *others)), now, run)
 
 
-def _row(stack: Stack, config: Config | None, run: Mapping[str, Any], now: datetime) -> ListedRun:
+def _row(run: Mapping[str, Any], progress: Mapping[str, JobProgress | None], now: datetime) -> ListedRun:
     name, state = str(run.get("name") or ""), str(run["state"])
     stream, first, last, _ = parse_name(name) or (None, None, None, None)
     begun = run["createdAt"].astimezone(UTC)
     until = run["updatedAt"].astimezone(UTC) if state in ENDED else now
-    running = config is not None and state == "RUNNING"
     return ListedRun(
         run=str(run["id"]),
         name=name,
@@ -79,5 +87,5 @@ def _row(stack: Stack, config: Config | None, run: Mapping[str, Any], now: datet
         started_at=layout.instant(begun),
         seconds=round((until - begun).total_seconds(), 1),
         detail=str(run.get("stateDetails") or "") or None,
-        progress=progress_of(stack.store(), config, name, now) if running and config is not None else None,
+        progress=progress.get(name) if state == "RUNNING" else None,
     )
