@@ -15,7 +15,7 @@ from firn.config.event_sources import NOTHING, EventSources
 from firn.config.file_writing import BloomSize, FileWriting
 from firn.config.maintenance import Care
 from firn.config.modes import MODES
-from firn.config.names import RESERVED_NAMES, TableName, is_reserved, too_long
+from firn.config.names import RESERVED_NAMES, TableName, is_reserved, may_fill, too_long
 from firn.config.partitions import Partition
 from firn.config.rule_lookup import RuleLookup, SourceNames
 from firn.errors import EventError
@@ -175,13 +175,11 @@ class TableRule:
 
     def feeds(self, table: TableName) -> bool:
         """Whether `table` may be a target of this rule, by its name."""
-        pattern = "{" in self.to and re.escape(self.to).replace(r"\{schema\}", ".+").replace(r"\{table\}", ".+")
-        return re.fullmatch(pattern, str(table), re.DOTALL) is not None if pattern else self.to == str(table)
+        return may_fill(self.to, str(table))
 
     def feeds_namespace(self, namespace: str) -> bool:
         """Whether a target of this rule may lie in `namespace`, by its name."""
-        pattern = re.escape(self.to.partition(".")[0]).replace(r"\{schema\}", ".+").replace(r"\{table\}", ".+")
-        return re.fullmatch(pattern, namespace, re.DOTALL) is not None
+        return may_fill(self.to.partition(".")[0], namespace)
 
     @property
     def _schema(self) -> str:

@@ -54,6 +54,14 @@ def too_long(namespace: str, table: str, *, with_facts: bool) -> str | None:
     return None
 
 
+def may_fill(template: str, name: str) -> bool:
+    """Whether a name may be what becomes of a rule's `to`, or of a part of it, with some {schema} and {table}."""
+    if "{" not in template:  # most: a console asks a thousand tables of a thousand rules, and a pattern costs 2 µs
+        return template == name
+    pattern = ".+".join(map(re.escape, re.split(r"\{schema\}|\{table\}", template)))
+    return re.fullmatch(pattern, name, re.DOTALL) is not None
+
+
 def is_own_column(name: str) -> bool:
     """Whether a column of this name is Firn's."""
     return name.startswith(OWN) or name.endswith(RETYPED)
