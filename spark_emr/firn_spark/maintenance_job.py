@@ -24,7 +24,7 @@ from firn.log.store import Store, open_store, put
 from firn.log.table_health import Health
 from firn.maintenance import unfed
 from firn.maintenance.health import left, spent
-from firn.maintenance.launcher import feeding, is_unfed
+from firn.maintenance.launcher import health_streams, is_unfed
 from firn.maintenance.schedule import Kind, noted
 from firn.tables import ownership
 from firn.tables.failures import failure
@@ -137,9 +137,8 @@ class _Job:
             if (why := ownership.barred(name, databases_of(os.environ))) is not None:
                 yield line | {"status": "left", "why": why}
                 return
-            streams = sorted(feeding(self._config, str(name)))
-            others = not streams and is_unfed(self._config, str(name))
-            streams = [unfed.HEALTH] if others else streams
+            streams = sorted(health_streams(self._config, str(name)))
+            others = streams == [unfed.HEALTH]
             found = self._tables.load(name) if streams else None
             if found is None:
                 for stream in streams:  # of a table that was dropped nothing is ever due again

@@ -9,6 +9,7 @@ from obstore.store import MemoryStore
 from firn.config.maintenance import Expiry
 from firn.config.names import TableName
 from firn.config.reader import parse
+from firn.errors import RequestError
 from firn.log import layout, table_health
 from firn.log.store import Stored
 from firn.log.table_health import Health
@@ -28,7 +29,7 @@ def test_nothing_is_anybodys_without_the_opt_in() -> None:
     table_health.write(store, unfed.HEALTH, [BAD])
     assert launcher.what_is_due(store, SILENT, KINDS, NOW) == {}
     assert not launcher.is_unfed(SILENT, "reports.one")
-    with pytest.raises(Exception, match="no stream feeds it"):
+    with pytest.raises(RequestError, match="no stream feeds it"):
         launcher.health_of(store, SILENT, "reports.one", NOW)
 
 
@@ -37,6 +38,8 @@ def test_what_firn_yaml_names_is_looked_at_and_then_cared_for_by_its_health() ->
     first = launcher.what_is_due(store, NAMED, KINDS, NOW)
     assert first == {one: {"compact": "never looked at"} for one in ("reports.*", "shop.by_day")}
     assert launcher.what_is_due(store, NAMED, ("expire", "orphans"), NOW) == {}
+    with pytest.raises(RequestError, match="no job has looked at it yet: one does every six hours"):
+        launcher.health_of(store, NAMED, "reports.one", NOW)
     marks = [unfed.looked(one, NOW) for one in ("reports.*", "shop.by_day")]
     table_health.write(store, unfed.HEALTH, [*marks, BAD])
     assert set(launcher.what_is_due(store, NAMED, KINDS, NOW)) == {"reports.one"}

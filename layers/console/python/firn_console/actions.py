@@ -20,7 +20,7 @@ from firn.errors import FirnError, RequestError
 from firn.ingest.replay import Choice, Replayed, replay
 from firn.log import layout, pause
 from firn.log.holds import How
-from firn.maintenance.launcher import feeding, is_unfed
+from firn.maintenance.launcher import health_streams
 from firn.maintenance.schedule import Kind
 from firn.quarantine.lifting import NotResumed, resume
 from firn.status.letter_views import summary
@@ -297,8 +297,7 @@ _DOES: Final = {
 def _care_says(name: str) -> Callable[[Asked, Fields], tuple[str, str]]:
     def says(asked: Asked, fields: Fields) -> tuple[str, str]:
         table = fields["table"]
-        known = feeding(asked.config, table) or is_unfed(asked.config, table)
-        if not asked.grant.sees(table=table) or not known:
+        if not asked.grant.sees(table=table) or not health_streams(asked.config, table):
             raise RequestError(404, "no_such_table", "no stream of firn.yaml feeds a table of that name")
         return f"{table}: {_DOES[name]}", command("firn", name, table)
 

@@ -154,7 +154,7 @@ def care_now(
     in the same minute finds the same run. Raises what launcher.start raises."""
     settings = placed(settings, config)
     left = None
-    if not launcher.feeding(config, table) and not launcher.is_unfed(config, table):
+    if not launcher.health_streams(config, table):
         left = f"no stream of firn.yaml feeds a table {table!r}, and care.also does not name it"
     elif not settings.emr_application:
         left = "no EMR Serverless application is set"

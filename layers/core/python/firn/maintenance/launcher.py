@@ -110,12 +110,19 @@ def is_unfed(config: Config, table: str) -> bool:
     return config.care.also.names(name) and not feeding(config, table)
 
 
+def health_streams(config: Config, table: str) -> set[str]:
+    """The streams under whose names a table's health is kept: those that feed it; unfed.HEALTH, if none does and
+    firn.yaml names it. Empty: care does not look after it."""
+    return feeding(config, table) or ({unfed.HEALTH} if is_unfed(config, table) else set())
+
+
 def health_of(store: Store, config: Config, table: str, now: datetime) -> dict[str, Any]:
     """What GET /v1/tables/{table}/health answers. Raises RequestError 404, StorageUnavailable."""
-    feeds = sorted(feeding(config, table))
-    known = table_health.read_all(store, [unfed.HEALTH] if is_unfed(config, table) else feeds).get(table)
+    streams = health_streams(config, table)
+    known = table_health.read_all(store, sorted(streams)).get(table)
     if known is None:
-        why = "no job has looked at it yet: that comes with its sixteenth commit" if feeds else "no stream feeds it"
+        then = "one does every six hours" if streams == {unfed.HEALTH} else "that comes with its sixteenth commit"
+        why = f"no job has looked at it yet: {then}" if streams else "no stream feeds it"
         raise RequestError(404, "unknown_table", f"nothing is known of a table {table!r}: {why}")
     return health_report.report(known, config.care_of(TableName.parse(table)), now)
 

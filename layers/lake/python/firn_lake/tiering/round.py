@@ -17,9 +17,8 @@ from firn.config.names import TableName
 from firn.errors import FirnError
 from firn.log import layout, table_health, tiering_state
 from firn.log.store import Store, paths
-from firn.maintenance import unfed
 from firn.maintenance.bucket_lifecycle import LIVE_STAGING, Rule, cold_rules, staging_rules
-from firn.maintenance.launcher import feeding, is_unfed
+from firn.maintenance.launcher import health_streams
 from firn_lake.tables import table_identifiers
 from firn_lake.tiering.lifecycle import Applied, apply_own
 from firn_lake.tiering.objects import place, told
@@ -65,7 +64,7 @@ def tier_all(
         try:
             name = TableName(".".join(identifier[:-1]), identifier[-1])
             policy = config.care_of(name).tiering
-            if not (feeding(config, str(name)) or is_unfed(config, str(name))):
+            if not health_streams(config, str(name)):
                 policy = replace(policy, cold_seconds=None, predictive=False)  # it is somebody else's
             if not policy.on and not _left_over(store, name, tiered):
                 continue
@@ -118,7 +117,7 @@ def _apply(s3: Any, bucket: str, wanted: _Wanted, dry_run: bool) -> Applied:
 
 def _remember(store: Store, config: Config, name: TableName, done: Tiered, now: datetime) -> None:
     """Note the cold files where `firn status` and the scheduled functions look for how a table is."""
-    for stream in feeding(config, str(name)) or ({unfed.HEALTH} if is_unfed(config, str(name)) else set()):
+    for stream in health_streams(config, str(name)):
         if done.same:
             continue
         known = table_health.read(store, stream).get(str(name))
