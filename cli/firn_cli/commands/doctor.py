@@ -112,7 +112,7 @@ def java() -> Check:
     found = javas.find()
     if found is None:
         return Check("java", False, javas.none_fits(), "rows are taken and can be queried without; commits need it")
-    first = next(javas.there())
+    first = next(javas.installed())
     passed = "" if first == found else f"; {first.version} ({first.command}) comes first and is not for Spark"
     return Check("java", True, f"{found.version} ({found.command}){passed}")
 

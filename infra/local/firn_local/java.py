@@ -54,11 +54,11 @@ class Java:
 
 def find(environ: Mapping[str, str] | None = None) -> Java | None:
     """The first that fits, None if there is none."""
-    return next((java for java in there(environ) if java.fits), None)
+    return next((java for java in installed(environ) if java.fits), None)
 
 
-def there(environ: Mapping[str, str] | None = None) -> Iterator[Java]:
-    """All that run, those first that are asked for first. Each is asked for its version only when its turn comes."""
+def installed(environ: Mapping[str, str] | None = None) -> Iterator[Java]:
+    """All that run, in the order in which they would be taken. None is asked for its version before its turn."""
     seen = set()
     for command in _candidates(os.environ if environ is None else environ):
         real = command.resolve()
@@ -81,7 +81,7 @@ def look(command: Path) -> Java | None:
 
 def none_fits(environ: Mapping[str, str] | None = None) -> str:
     """For people, where `find` found none: what is there instead, and what to do."""
-    others = [f"{java.version} ({java.command})" for java in there(environ)]
+    others = [f"{java.version} ({java.command})" for java in installed(environ)]
     found = f"only {', '.join(others)}" if others else "none was found by JAVA_HOME, PATH or at the usual places"
     return f"a Java 17 or 21 runtime is missing, for Spark: {found}. {HOW_TO_INSTALL}"
 

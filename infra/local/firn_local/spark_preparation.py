@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -88,8 +88,8 @@ def bring_jars(stopping: Callable[[], bool] = lambda: False) -> None:
         return
     bar = ProgressBar(f"fetching Spark's jars for Iceberg, once, into {JARS}")
 
-    def run(_step: str, command: object, tick: Callable[[], None]) -> None:
-        child_process.run(list(command), os.environ, tick=tick, stopping=stopping)  # type: ignore[call-overload]
+    def run(_step: str, command: Sequence[str], tick: Callable[[], None]) -> None:
+        child_process.run(command, os.environ, tick=tick, stopping=stopping)
 
     try:
         ivy = next((pyspark / "jars").glob("ivy-*.jar"))
