@@ -52,7 +52,7 @@ def _what(one: ListedRun) -> str | None:
     if one.progress is None:
         return one.detail
     shared = "" if one.progress.stream == one.stream else f"{one.progress.stream}: "
-    return shared + job_progress.told(one.progress)
+    return shared + job_progress.summary(one.progress)
 
 
 def _plain(one: ListedRun) -> dict[str, object]:

@@ -31,4 +31,4 @@ def lines(staging: Path, running: Collection[str], now: datetime) -> Iterator[st
             continue
         # It is on this machine's clock: a moment later the job has told again, or is done with it.
         if found is not None and found.run in running and job_progress.is_live(found, now, job_progress.SOON_SECONDS):
-            yield f"{found.stream}: {job_progress.told(found)}"
+            yield f"{found.stream}: {job_progress.summary(found)}"

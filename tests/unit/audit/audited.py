@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from firn.audit.expected_changes import CannotTell, TableLog, Told, changes
+from firn.audit.expected_changes import CannotTell, DecodedChanges, TableLog, changes
 from firn.audit.ledger import History, Ledger, history, read
 from firn.audit.ledger_view import Difference, Keeping, View
 from firn.audit.plain_changes import as_logged
@@ -124,7 +124,7 @@ def row_audited(
     for name, table in ground.catalog.tables.items():
         with suppress(CannotTell):
             logs[name] = TableLog(view, name, table.state(), current, deep=deep)
-    told: dict[TableName, Told] = {name: Told([], []) for name in logs}
+    told: dict[TableName, DecodedChanges] = {name: DecodedChanges([], []) for name in logs}
     for log, some in changes(stream.store, view, list(logs.values()), one_by_one=one_by_one):
         told[log.name].plain.extend(some.plain)
         told[log.name].logged.extend(some.logged)

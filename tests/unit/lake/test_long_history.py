@@ -230,10 +230,10 @@ def test_what_is_kept_is_bounded(orders: Table) -> None:
     kept = Splits(2 * parts.bytes)
     for name in "abcb":
         kept.keep(name, parts)
-    assert (kept.kept("a"), kept.kept("b"), kept.bytes) == (None, parts, 2 * parts.bytes)
+    assert (kept.find("a"), kept.find("b"), kept.bytes) == (None, parts, 2 * parts.bytes)
     kept = Splits(0)
     kept.keep("one that is larger than all", parts)
-    assert kept.kept("one that is larger than all") is parts
+    assert kept.find("one that is larger than all") is parts
 
 
 BROKEN = [

@@ -75,11 +75,13 @@ def test_a_run_that_several_streams_share_is_found_by_the_stream_that_it_commits
 
 
 def test_a_line_fits_a_narrow_terminal_and_says_stage_rows_and_what_is_left() -> None:
-    assert job_progress.told(ONE) == "folding 1,200,000 of 3,000,000 rows"
+    assert job_progress.summary(ONE) == "folding 1,200,000 of 3,000,000 rows"
     replaced = msgspec.structs.replace
-    assert job_progress.told(replaced(ONE, seconds_left=40)) == "folding 1,200,000 of 3,000,000 rows, about 40 s left"
-    assert job_progress.told(replaced(ONE, seconds_left=600)).endswith("about 10 min left")
-    assert job_progress.told(replaced(ONE, seconds_left=9_000)).endswith("about 2 h 30 min left")
-    assert job_progress.told(replaced(ONE, tables=1, tables_planned=3)).endswith("rows, 1 of 3 tables")
-    assert job_progress.told(replaced(ONE, rows=0, planned=1)) == "folding 0 of 1 row"
-    assert len(job_progress.told(replaced(ONE, stage="committing", seconds_left=9_000))) < 70
+    assert (
+        job_progress.summary(replaced(ONE, seconds_left=40)) == "folding 1,200,000 of 3,000,000 rows, about 40 s left"
+    )
+    assert job_progress.summary(replaced(ONE, seconds_left=600)).endswith("about 10 min left")
+    assert job_progress.summary(replaced(ONE, seconds_left=9_000)).endswith("about 2 h 30 min left")
+    assert job_progress.summary(replaced(ONE, tables=1, tables_planned=3)).endswith("rows, 1 of 3 tables")
+    assert job_progress.summary(replaced(ONE, rows=0, planned=1)) == "folding 0 of 1 row"
+    assert len(job_progress.summary(replaced(ONE, stage="committing", seconds_left=9_000))) < 70

@@ -52,7 +52,7 @@ class CannotTell(Exception):
 
 
 @dataclass(frozen=True)
-class Told:
+class DecodedChanges:
     """Changes of one table: the plain ones, and the others."""
 
     plain: list[PlainChange]
@@ -137,11 +137,13 @@ class TableLog:
         high = self._view.cut.high if self._view.cut else None
         return replace(rules, commits=tells_commits(high, rules.generation)).order
 
-    def told(self, n: int, columns: Columns, places: Sequence[int], dead: Dead, *, one_by_one: bool = False) -> Told:
+    def decode(
+        self, n: int, columns: Columns, places: Sequence[int], dead: Dead, *, one_by_one: bool = False
+    ) -> DecodedChanges:
         """Changes of epoch n, those at some places of a staged object. `one_by_one`: none as plain."""
         way = self._way(n)
         if way is None:
-            return Told([], [])
+            return DecodedChanges([], [])
         self._look(columns, places)
         some: list[PlainChange] = []
         # What an epoch holds that the table need not have in is never plain, nor what may have two names.
@@ -151,10 +153,10 @@ class TableLog:
         raw = [{name: column[place] for name, column in columns.items()} for place in places]
         others = list(self._logged(n, way[2], raw, dead))
         if one_by_one or not self.mirror:
-            return Told(some, others)
+            return DecodedChanges(some, others)
         plain = [plain_of(one, self.names, deep=self.deep) for one in others]
         some += [one for one in plain if one is not None]
-        return Told(some, [one for one, as_plain in zip(others, plain, strict=True) if as_plain is None])
+        return DecodedChanges(some, [one for one, as_plain in zip(others, plain, strict=True) if as_plain is None])
 
     def _plain(self, decoder: Decoder) -> PlainDecoder:
         if id(decoder) not in self._decoders:
@@ -269,7 +271,7 @@ def changes(
     tick: Tick = lambda *_: None,
     *,
     one_by_one: bool = False,
-) -> Iterator[tuple[TableLog, Told]]:
+) -> Iterator[tuple[TableLog, DecodedChanges]]:
     """All changes of the log that these tables have or may have, batch by batch. What a TableLog gathers is whole once
     all is read. `one_by_one`: none as plain.
 
@@ -297,7 +299,7 @@ def changes(
                 for log in mine:
                     places = [one for source in sorted(log.sources(n)) for one in at.get(source, ())]
                     if places and log.order(n) == order:
-                        yield log, log.told(n, columns, places, dead, one_by_one=one_by_one)
+                        yield log, log.decode(n, columns, places, dead, one_by_one=one_by_one)
 
 
 def _by_table(tables: Sequence[str]) -> Mapping[str, Sequence[int]]:

@@ -45,7 +45,7 @@ class Exported:
 
 def can_export(address: PostgresAddress, password: str | None) -> None:
     """Raises ConfigError or TransientError, with what to do, where this user can't have such a snapshot now."""
-    with _told():
+    with _with_advice():
         connection = Connection(address, password, _PROGRAM, replication=True)
         try:
             [[taken, most]] = connection.run(_SLOTS)
@@ -61,10 +61,10 @@ def exported(address: PostgresAddress, password: str | None) -> Iterator[Exporte
 
     Raises ConfigError, TransientError.
     """
-    with _told():
+    with _with_advice():
         connection = Connection(address, password, _PROGRAM, replication=True)
     try:
-        with _told():
+        with _with_advice():
             connection.run(f"SET lock_timeout = {int(PATIENCE * 1000)}")
             slot = f"firn_backfill_{secrets.token_hex(8)}"
             found = connection.run(f"CREATE_REPLICATION_SLOT {slot} TEMPORARY LOGICAL pgoutput EXPORT_SNAPSHOT")[0]
@@ -74,8 +74,8 @@ def exported(address: PostgresAddress, password: str | None) -> Iterator[Exporte
 
 
 @contextmanager
-def _told() -> Iterator[None]:
-    """PostgreSQL's answers, with what to do."""
+def _with_advice() -> Iterator[None]:
+    """PostgreSQL's errors within, with what to do."""
     try:
         yield
     except PostgresRefused as error:

@@ -217,7 +217,7 @@ def _waits_for(store: "Store", pending: _Pending, state: str, run: str) -> str:
 
     if state == "RUNNING" and time.monotonic() - pending.looked >= _LOOK_SECONDS:
         found = job_progress.running(store, pending.flushed.stream, datetime.now(UTC), run)
-        pending.looked, pending.progress = time.monotonic(), "" if found is None else job_progress.told(found)
+        pending.looked, pending.progress = time.monotonic(), "" if found is None else job_progress.summary(found)
     shown = pending.progress if state == "RUNNING" else ""
     return shown or f"epoch {pending.target}, job {state.lower()}"
 

@@ -96,7 +96,7 @@ def is_live(progress: JobProgress, now: datetime, seconds: float = FRESH_SECONDS
         return False
 
 
-def told(progress: JobProgress) -> str:
+def summary(progress: JobProgress) -> str:
     """One line for people: `folding 1,200,000 of 3,000,000 rows, about 40 s left`."""
     said = f"{progress.stage} {progress.rows:,} of {progress.planned:,} {'row' if progress.planned == 1 else 'rows'}"
     if progress.tables_planned > 1:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import pyarrow as pa
 from pyiceberg.schema import Schema
 
-from firn.audit.expected_changes import CannotTell, TableLog, Told, changes
+from firn.audit.expected_changes import CannotTell, DecodedChanges, TableLog, changes
 from firn.audit.ledger import Ledger, Tick
 from firn.audit.ledger_view import Keeping, View
 from firn.audit.row_check import AppendRows, Logged, MirrorRows, RowAccount, Values
@@ -123,7 +123,7 @@ class _Table:
         self._rows_there = TableRows(self.version, log)
         self._others = False
 
-    def take(self, some: Told) -> None:
+    def take(self, some: DecodedChanges) -> None:
         """Changes of the log."""
         self._spilled.put_all(_PLAIN_LOG, self._sampling.of(some.plain))
         for one in some.logged:

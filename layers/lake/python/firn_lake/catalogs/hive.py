@@ -60,7 +60,7 @@ class _Metastores:
         self._now = 0
         self._open = threading.local()
 
-    def __enter__(self) -> "_Asked":
+    def __enter__(self) -> "_Session":
         said = []
         for step in range(len(self._places)):
             number = (self._now + step) % len(self._places)
@@ -69,7 +69,7 @@ class _Metastores:
             except (TTransportException, OSError) as error:
                 said.append(f"{self._places[number]}: {error}")
                 continue
-            asked = _Asked(transport, self._places[number])
+            asked = _Session(transport, self._places[number])
             try:
                 if self._ugi:
                     asked.set_ugi(*self._ugi)
@@ -100,8 +100,8 @@ class _Metastores:
         return transport
 
 
-class _Asked:
-    """A metastore's calls, told in Firn's errors."""
+class _Session:
+    """An open connection to one metastore. Its calls raise Firn's errors."""
 
     def __init__(self, transport: TBufferedTransport, place: str) -> None:
         self._transport, self._place = transport, place
@@ -109,7 +109,7 @@ class _Asked:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._client, name)
-        return self._told(found, name) if name.startswith(_CALLS) else found
+        return self._translated(found, name) if name.startswith(_CALLS) else found
 
     def alter_table_with_environment_context(
         self, dbname: str, tbl_name: str, new_tbl: Any, environment_context: EnvironmentContext
@@ -123,7 +123,7 @@ class _Asked:
             environment_context.properties = {**(environment_context.properties or {}), **expected}
         name = "alter_table_with_environment_context"
         try:
-            self._told(self._client.alter_table_with_environment_context, name)(
+            self._translated(self._client.alter_table_with_environment_context, name)(
                 dbname=dbname, tbl_name=tbl_name, new_tbl=new_tbl, environment_context=environment_context
             )
         except UnknownOutcome:
@@ -140,7 +140,7 @@ class _Asked:
             return False
         return bool(now.parameters.get(_METADATA) == table.parameters.get(_METADATA))
 
-    def _told(self, call: Callable[..., Any], name: str) -> Callable[..., Any]:
+    def _translated(self, call: Callable[..., Any], name: str) -> Callable[..., Any]:
         @wraps(call)
         def asked(*given: Any, **named: Any) -> Any:
             try:

@@ -49,7 +49,7 @@ class Splits:
         self._lock = Lock()
         self.bytes = 0
 
-    def kept(self, location: str) -> Split | None:
+    def find(self, location: str) -> Split | None:
         """The file, if it was read before."""
         with self._lock:
             if location in self._kept:
@@ -105,7 +105,7 @@ class _MetadataInput(InputFile):
         return self._file.exists()
 
     def open(self, seekable: bool = True) -> InputStream:  # noqa: ARG002 - it always is
-        parts = KNOWN.kept(self.location)
+        parts = KNOWN.find(self.location)
         if parts is None:
             content = _read(self._file)
             parts = _taken_apart(content, self.location)
@@ -133,7 +133,7 @@ class ReadingCatalog:
         location, metadata = found.metadata_location, found.metadata
         files = found.io.at(location) if isinstance(found.io, SplittingIO) else found.io
         if MARK in metadata.properties:
-            parts = KNOWN.kept(location) or _taken_apart(_read(files.new_input(location)), location)
+            parts = KNOWN.find(location) or _taken_apart(_read(files.new_input(location)), location)
             if parts is not None:
                 metadata = with_history(metadata, LongHistory(files, location, parts), LongLog(parts))
         return _ReadTable(found.name(), metadata, location, files, cast("Catalog", self), found.config)
