@@ -54,6 +54,7 @@ JARS_LOCK = ROOT / "infra" / "setup" / "jars.lock"
 ARCHIVE = ROOT / ".cache" / "spark.jsa"
 TRINO = ROOT / ".cache" / "trino"
 HIVE = ROOT / ".cache" / "hive"
+ARRIVING = ROOT / ".cache" / "arriving"
 MAVEN_SECONDS = 1200  # for one file, of up to 900 MB
 MAVEN_COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
 
@@ -236,64 +237,69 @@ def spark() -> bool:
     return classes() or did
 
 
-def by_maven(artifact: str, file: Path, sha256: str) -> Path:
-    """Fetch `artifact` (group:name:version:kind[:classifier]) as `file` and check its hash. -> the file."""
+def by_maven(lock: Path, artifact: str, file: Path, sha256: str) -> Path:
+    """Fetch `artifact` (group:name:version:kind[:classifier]), which `lock` names, as `file` and check its hash.
+    -> the file."""
     copy = (MAVEN_COPY, f"-Dartifact={artifact}", f"-DoutputDirectory={file.parent}")
     run(f"fetch {file.name}", "mvn", "--batch-mode", *copy, seconds=MAVEN_SECONDS)
     with file.open("rb") as opened:
         found = hashlib.file_digest(opened, "sha256").hexdigest()
     if found != sha256:
-        sys.exit(f"setup: {file.name} is not the file that infra/setup names; it was not installed.")
+        sys.exit(f"setup: {file.name} is not the file that infra/setup/{lock.name} names; it was not installed.")
     return file
 
 
-def hive() -> bool:
-    """Fetch what infra/setup/servers.lock names into .cache/hive/lib; False if it is there."""
-    lock = ROOT / "infra/setup/servers.lock"
-    stamp_file, stamp = HIVE / ".firn-setup", stamp_of(lock, python="")
+def unpacked(archive: Path) -> Path:
+    """Unpack an archive that a lock names, and remove it. -> the folder with what it held."""
+    folder = archive.parent / "unpacked"
+    # shutil's own leaves out files of a zip with two dots in their names.
+    with zipfile.ZipFile(archive) if archive.suffix == ".zip" else tarfile.open(archive) as opened:
+        opened.extractall(folder)  # noqa: S202 (the file that the lock names)
+    archive.unlink()
+    return folder
+
+
+def server(folder: Path, lock: Path, place: Callable[[list[str]], None]) -> bool:
+    """Have `place` fetch what each line of the lock (its words) names into `folder`. False if it is there."""
+    stamp_file, stamp = folder / ".firn-setup", stamp_of(lock, python="")
     if stamp_file.exists() and stamp_file.read_text() == stamp:
         return False
-    shutil.rmtree(HIVE, ignore_errors=True)
-    arriving = ROOT / ".cache" / "arriving"
+    shutil.rmtree(folder, ignore_errors=True)
     for line in lock.read_text().splitlines():
-        if line.startswith("#"):
-            continue
-        group, name, version, kind, classifier, sha256 = line.split()
-        ends = "" if classifier == "-" else f"-{classifier}"
-        artifact = f"{group}:{name}:{version}:{kind}" + ends.replace("-", ":")
-        got = by_maven(artifact, arriving / f"{name}-{version}{ends}.{kind}", sha256)
-        if kind == "jar":
-            got.replace(HIVE / "lib" / got.name)
-            continue
-        with tarfile.open(got) as archive:
-            archive.extractall(arriving / "unpacked")  # noqa: S202 (the file that the lock names)
-        got.unlink()
-        next((arriving / "unpacked").glob("apache-hive-*")).replace(HIVE)
+        if not line.startswith("#"):
+            place(line.split())
     replace(stamp_file, stamp)
     return True
+
+
+def hive() -> bool:
+    """Fetch what infra/setup/servers.lock names into .cache/hive by Maven: a metastore, and jars into its lib."""
+    lock = ROOT / "infra/setup/servers.lock"
+
+    def place(words: list[str]) -> None:
+        group, name, version, kind, classifier, sha256 = words
+        ends = "" if classifier == "-" else f"-{classifier}"
+        artifact = f"{group}:{name}:{version}:{kind}" + ends.replace("-", ":")
+        got = by_maven(lock, artifact, ARRIVING / f"{name}-{version}{ends}.{kind}", sha256)
+        if kind == "jar":
+            got.replace(HIVE / "lib" / got.name)
+        else:
+            next(unpacked(got).glob("apache-hive-*")).replace(HIVE)
+
+    return server(HIVE, lock, place)
 
 
 def trino() -> bool:
-    """Fetch what infra/setup/trino.lock names into .cache/trino by Maven; check its hashes. False if it is there."""
+    """Fetch what infra/setup/trino.lock names into .cache/trino by Maven."""
     lock = ROOT / "infra/setup/trino.lock"
-    stamp_file, stamp = TRINO / ".firn-setup", stamp_of(lock, python="")
-    if stamp_file.exists() and stamp_file.read_text() == stamp:
-        return False
-    shutil.rmtree(TRINO, ignore_errors=True)
-    arriving = ROOT / ".cache" / "arriving"
-    for line in lock.read_text().splitlines():
-        if line.startswith("#"):
-            continue
-        group, name, version, kind, sha256, folder = line.split()
-        got = by_maven(f"{group}:{name}:{version}:{kind}", arriving / f"{name}-{version}.{kind}", sha256)
-        # shutil's own leaves out files of a zip with two dots in their names.
-        with zipfile.ZipFile(got) if kind == "zip" else tarfile.open(got) as archive:
-            archive.extractall(arriving / "unpacked")  # noqa: S202 (the file that the lock names)
-        got.unlink()
+
+    def place(words: list[str]) -> None:
+        group, name, version, kind, sha256, folder = words
+        got = by_maven(lock, f"{group}:{name}:{version}:{kind}", ARRIVING / f"{name}-{version}.{kind}", sha256)
         (TRINO / folder).parent.mkdir(parents=True, exist_ok=True)
-        (arriving / "unpacked" / f"{name}-{version}").replace(TRINO / folder)
-    replace(stamp_file, stamp)
-    return True
+        (unpacked(got) / f"{name}-{version}").replace(TRINO / folder)
+
+    return server(TRINO, lock, place)
 
 
 def main() -> None:
@@ -301,10 +307,8 @@ def main() -> None:
     wanted = set(sys.argv[1:])
     without = missing_pythons()
     lacks = missing() + (without if wanted & {"--localstack", "--sam"} else [])
-    if "--trino" in wanted and shutil.which("mvn") is None:
-        lacks.append("Maven, to fetch Trino\n    Debian, Ubuntu: apt-get install maven    macOS: brew install maven")
-    if "--servers" in wanted and shutil.which("mvn") is None:
-        lacks.append("Maven, to fetch Hive\n    Debian, Ubuntu: apt-get install maven    macOS: brew install maven")
+    if wanted & {"--trino", "--servers"} and shutil.which("mvn") is None:
+        lacks.append("Maven, to fetch servers\n    Debian, Ubuntu: apt-get install maven    macOS: brew install maven")
     if lacks:
         sys.exit("setup: this machine lacks\n" + "\n".join(f"  - {lack}" for lack in lacks))
     steps: list[Callable[[], bool]] = [spark]
