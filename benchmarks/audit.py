@@ -9,9 +9,7 @@ each change decoded and each key folded by itself. All four must find the same. 
 
 import argparse
 import json
-import os
 import random
-import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -20,7 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.fresh import start
+from benchmarks.fresh import embedded_stack
 from firn.audit.ledger import read
 from firn.audit.ledger_view import Keeping
 from firn.client import StreamClient
@@ -54,16 +52,8 @@ def main() -> None:
     arguments.add_argument("--runs", type=int, default=3)
     arguments.add_argument("--work", type=Path, required=True)
     given = arguments.parse_args()
-    work = given.work.absolute()
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
-    os.environ.setdefault("AWS_EC2_METADATA_DISABLED", "true")
-    process, stack = start(work, CONFIG)
-    try:
+    with embedded_stack(given.work.absolute(), CONFIG) as stack:
         sent(stack, given.events)
-    finally:
-        process.terminate()
-        process.wait(60)
     seconds: dict[str, list[float]] = {name: [] for name in WAYS}
     for _ in range(given.runs):
         for name, depth in WAYS.items():

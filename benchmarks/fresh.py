@@ -21,6 +21,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -137,7 +138,7 @@ def slope(backlog: Sequence[int]) -> float:
     return (sum(last) / len(last)) / max(1.0, sum(middle) / max(1, len(middle))) if last else float("nan")
 
 
-def start(folder: Path, text: str) -> tuple["subprocess.Popen[bytes]", Stack]:
+def _start(folder: Path, text: str) -> tuple["subprocess.Popen[bytes]", Stack]:
     """The stack as a process of its own, when it answers. `text`: its firn.yaml."""
     config = folder / "firn.yaml"
     config.write_text(text)
@@ -160,6 +161,20 @@ def start(folder: Path, text: str) -> tuple["subprocess.Popen[bytes]", Stack]:
         except FirnError:
             assert process.poll() is None, (folder / "stack.log").read_text()
     raise TimeoutError((folder / "stack.log").read_text())
+
+
+@contextmanager
+def embedded_stack(work: Path, text: str) -> Iterator[Stack]:
+    """The embedded stack in `work`, which is emptied before, with such a firn.yaml; stopped afterwards."""
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    os.environ.setdefault("AWS_EC2_METADATA_DISABLED", "true")
+    process, stack = _start(work, text)
+    try:
+        yield stack
+    finally:
+        process.terminate()
+        process.wait(60)
 
 
 def measure(stack: Stack, events: Path, rate: int) -> dict[str, Any]:
@@ -203,19 +218,12 @@ def main() -> None:
     arguments.add_argument("--rate", type=int, required=True)
     arguments.add_argument("--work", type=Path, required=True)
     given = arguments.parse_args()
-    work = given.work.absolute()
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
-    os.environ.setdefault("AWS_EC2_METADATA_DISABLED", "true")
-    process, stack = start(work, CONFIG.replace("    tables:", "    commit: {every: 1s}\n    tables:"))
-    try:
+    text = CONFIG.replace("    tables:", "    commit: {every: 1s}\n    tables:")
+    with embedded_stack(given.work.absolute(), text) as stack:
         print(json.dumps({"begin": given.rate}), flush=True)
         told = measure(stack, given.events.absolute(), given.rate)
         where = {"kind": "iceberg", "catalog": stack.catalog_uri, "name": TABLE}
         print(json.dumps(told | {"table": where}), flush=True)
-    finally:
-        process.terminate()
-        process.wait(60)
 
 
 if __name__ == "__main__":

@@ -9,9 +9,7 @@ what waits, `sql` the same by SQL; all three in turn, in one process that is alr
 
 import argparse
 import json
-import os
 import random
-import shutil
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -20,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import firn_lake
-from benchmarks.fresh import start
+from benchmarks.fresh import embedded_stack
 from firn.client import StreamClient
 from firn.deployment.flush_run import flush
 from firn.deployment.stack import Stack
@@ -49,15 +47,8 @@ def main() -> None:
     arguments.add_argument("--work", type=Path, required=True)
     given = arguments.parse_args()
     work = given.work.absolute()
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
-    os.environ.setdefault("AWS_EC2_METADATA_DISABLED", "true")
-    process, stack = start(work, CONFIG)
-    try:
+    with embedded_stack(work, CONFIG) as stack:
         print(json.dumps(measured(stack, work, given.rows, given.waiting, given.requests, given.looks)), flush=True)
-    finally:
-        process.terminate()
-        process.wait(60)
 
 
 def event(number: int, key: int) -> bytes:

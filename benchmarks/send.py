@@ -8,15 +8,13 @@ The events are those of workload.wide; the table is new.
 
 import argparse
 import json
-import os
-import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.fresh import start
+from benchmarks.fresh import embedded_stack
 from firn.deployment.stack import Stack
 from firn_lake.catalogs.stack_catalog import catalog_of
 
@@ -49,16 +47,12 @@ def measure(events: Path, partition: str, work: Path) -> None:
     """The two commands."""
     wanted = json.loads((events / "expected.json").read_text())
     by = f", partition_by: ['{partition}']" if partition else ""
-    process, stack = start(work, _CONFIG.replace("PARTITION", by))
-    try:
+    with embedded_stack(work, _CONFIG.replace("PARTITION", by)) as stack:
         print(json.dumps({"begin": str(events)}), flush=True)
         sent = firn(work / "stack", "send", STREAM, *map(str, sorted(events.glob("*.ndjson"))))
         flushed = firn(work / "stack", "flush", STREAM)
         told: dict[str, Any] = {"seconds": sent + flushed, "sent": sent, "flushed": flushed}
         print(json.dumps(told | {"wrong": int(found(stack) != wanted)}), flush=True)
-    finally:
-        process.terminate()
-        process.wait(60)
 
 
 def main() -> None:
@@ -68,11 +62,7 @@ def main() -> None:
     arguments.add_argument("--partition", default="", help="what the table is partitioned by, as in firn.yaml")
     arguments.add_argument("--work", type=Path, required=True)
     given = arguments.parse_args()
-    work = given.work.absolute()
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
-    os.environ.setdefault("AWS_EC2_METADATA_DISABLED", "true")
-    measure(given.events.absolute(), given.partition, work)
+    measure(given.events.absolute(), given.partition, given.work.absolute())
 
 
 if __name__ == "__main__":
