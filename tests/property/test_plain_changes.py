@@ -1,17 +1,23 @@
 """Changes that an audit decodes by columns are those that the decoder of rows gives: for drawn images, and for every
 corpus in every encoding."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firn.audit.plain_changes import PlainDecoder, as_logged
 from firn.audit.row_check import Logged
+from firn.changes.change import STEPS
 from firn.changes.decode.codec import DecodeSettings
 from firn.changes.decode.row_decoder import AppendDecoder, Decoder, Decoding, MirrorDecoder
+from firn.changes.decode.types import Column
+from firn.changes.decode.types import parse as parse_type
 from firn.changes.envelopes.parser import parse
 from firn.changes.merge import decoded_rows
 from firn.changes.merge.ordering import Order
@@ -19,7 +25,7 @@ from firn.changes.metadata_columns import BEFORE, OP
 from firn.commit.staged_changes import raw_columns
 from firn.log.batches import BatchMeta, write_batch
 from tests.property.test_codec import SETTINGS
-from tests.property.test_columnar import DECODERS, batches, columns, decodings, lines, raw_of
+from tests.property.test_columnar import DECODERS, READ_SCHEMA, batches, columns, decodings, lines, raw_of
 from tests.soak import times
 
 Staged = Mapping[str, Sequence[Any]]
@@ -77,6 +83,37 @@ def test_whatever_the_images_hold_plain_changes_say_what_rows_say(
     decoding = Decoding(target, (0,), settings, snapshot_reads=snapshot_reads, no_key=no_key)
     staged = data.draw(batches(list(target))).to_pydict()
     both_ways(staged, range(len(staged["op"])), decoder(decoding))
+
+
+ID, NAME = Column("id", parse_type("long")), Column("v", parse_type("string"))
+HUGE = "9" * 5_000  # no integer to Python's JSON
+ODD: dict[str, tuple[type[MirrorDecoder] | type[AppendDecoder], tuple[Column, ...], dict[str, Any]]] = {
+    "a delete whose first image names a part of the key": (
+        MirrorDecoder, (ID, NAME), {"op": "d", "key": '{"id":1}', "before": '{"id":2,"v":"b"}'},
+    ),
+    "a delete whose first image no reader of keys takes": (
+        MirrorDecoder, (ID,), {"op": "d", "key": f'{{"id":1,"n":{HUGE}}}', "before": '{"id":2}'},
+    ),
+    "a delete that names the key as it was called before": (
+        MirrorDecoder, (replace(ID, earlier=("old",), silent=True),), {"op": "d", "before": '{"old":1}'},
+    ),
+    "a part of a value in an append table": (
+        AppendDecoder, (ID, NAME),
+        {"op": "u", "connector": "mongodb_patch", "after": json.dumps({"id": 1, "v": f"{STEPS}[]"})},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", ODD)
+def test_what_is_odd_is_left_to_the_decoder_of_rows(what: str) -> None:
+    decoder, target, change = ODD[what]
+    common = {
+        "epoch": 1, "batch": "b", "index": 0, "ts": 0, "pos": b"p", "ord": b"\1\0", "occurrence": 0, "flat": False,
+    }  # fmt: skip
+    staged = pa.RecordBatch.from_pylist([common | change], READ_SCHEMA).to_pydict()
+    decoding = Decoding(target, tuple(range(len(target))), DecodeSettings())
+    plain, _ = both_ways(staged, [0], decoder(decoding))
+    assert plain == 0
 
 
 @pytest.mark.parametrize("file", ["plain", "schema", "flat", "cloudevents"])
