@@ -1,7 +1,7 @@
-"""What Spark needs and is not on this machine yet is brought while the embedded stack already takes rows: jobs wait for
-it, and none fails for want of it. In a checkout `make setup` has done all of it.
+"""Fetches what Spark needs and this machine lacks, while the embedded stack already takes rows: jobs wait for it, and
+none fails for want of it. In a checkout `make setup` has done all of it.
 
-`python -m firn_local.spark_preparation` does it in the foreground, for an image or before a journey.
+`python -m firn_local.spark_preparation` does it in the foreground, for an image or before you go offline.
 """
 
 import os
