@@ -105,6 +105,7 @@ def test_the_estimate_counts_down_and_is_made_again_when_more_is_done() -> None:
     assert estimate.left(0.01, 5) is None
     assert estimate.left(0.25, 10) == 30
     assert estimate.left(0.25, 20) == 20
+    assert estimate.left(0.2, 25) == 15, "an engine that counts anew takes no step back"
     assert estimate.left(0.25, 60) == 1
     assert estimate.left(0.5, 60) == 60
 

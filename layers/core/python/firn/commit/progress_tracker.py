@@ -41,7 +41,7 @@ class RangeProgress:
     _read: int = 0
     _tables: dict[str, tuple[int, int]] = field(default_factory=dict)  # rows, and the number of the stage; 4: done
     _counted: set[str] = field(default_factory=set)  # tables whose stage the engine counts; "" is the whole range
-    _best: tuple[int, int, float] = (0, 0, 0.0)  # stage, rows, work: an engine that counts anew takes no step back
+    _best: tuple[int, int] = (0, 0)  # stage, rows: an engine that counts anew takes no step back
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def read(self, rows: int) -> None:
@@ -88,8 +88,8 @@ class RangeProgress:
             read = min(self.rows, self._read)
         if not known:
             part = max(read / self.rows if self.rows else 0.0, share if "" in counted else 0.0) * _AS_STAGED
-            rows, work = self._forward(0, round(self.rows * part), part * _SHARES["reading"])
-            return "reading", rows, self.rows, work, 0, 0
+            rows = self._forward(0, round(self.rows * part))
+            return "reading", rows, self.rows, part * _SHARES["reading"], 0, 0
         planned = sum(rows for _, (rows, _) in known)
         numbers = [number for _, (_, number) in known]
         at = min(min(numbers), len(STAGES) - 1)
@@ -98,14 +98,14 @@ class RangeProgress:
         past = sum(rows * (1.0 if n > at else inside[name] if n == at else 0.0) for name, (rows, n) in known)
         work = sum(rows * _work(n, inside[name]) for name, (rows, n) in known)
         done = sum(number == len(STAGES) for number in numbers)
-        rows, work = self._forward(at, round(past), work / planned if planned else 0.0)
-        return STAGES[at], min(rows, planned), planned, work, done, len(known)
+        rows = self._forward(at, round(past))
+        return STAGES[at], min(rows, planned), planned, work / planned if planned else 0.0, done, len(known)
 
-    def _forward(self, at: int, rows: int, work: float) -> tuple[int, float]:
+    def _forward(self, at: int, rows: int) -> int:
         with self._lock:
-            stage, most, furthest = self._best
-            self._best = at, max(rows, most) if at == stage else rows, max(work, furthest)
-            return self._best[1:]
+            stage, most = self._best
+            self._best = at, max(rows, most) if at == stage else rows
+            return self._best[1]
 
     def _asked(self) -> float:
         try:
@@ -124,7 +124,8 @@ def _work(number: int, inside: float) -> float:
 
 @dataclass
 class Estimate:
-    """Seconds that are left, by how long what is done took: a new guess when more is done, counted down in between."""
+    """Seconds that are left, by how long what is done took: a new guess when more is done than ever, counted down in
+    between."""
 
     _done: float = 0.0
     _left: float | None = None

@@ -35,11 +35,7 @@ def due(
 ) -> dict[str, dict[Kind, str]]:
     """Table -> what of `kinds` is due of it and why, by the health that a job left (`known`); and name or pattern of
     firn.yaml -> that a job is to look, which goes with the kind `compact`."""
-    mine = {
-        name: one
-        for name, one in known.items()
-        if not name.startswith(_LOOK) and config.care.also.names(TableName.parse(name))
-    }
+    mine = {name: one for name, one in tables(known).items() if config.care.also.names(TableName.parse(name))}
     found = tables_due(mine, dict.fromkeys(mine, config.care), tuple(kinds), now)
     for pattern in config.care.also.patterns if "compact" in kinds else ():
         looked = known.get(_LOOK + pattern)
