@@ -104,8 +104,20 @@ def test_a_command_without_its_extra_names_it(
     assert "this needs typer, which is not installed here: pip install 'firn-cdc[cli]'" in capsys.readouterr().err
 
 
-def test_an_import_that_no_installation_explains_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken(monkeypatch, ImportError("a mistake of ours", name="firn_cli.output"), None)
+def test_a_foreign_firn_is_not_blamed_for_an_extra_that_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken(monkeypatch, ModuleNotFoundError("No module named 'typer'", name="typer"), "3.0")
+    assert entry_point.run() == 2
+    told = capsys.readouterr().err
+    assert "firn-cdc[cli]" in told
+    assert "another project" not in told
+
+
+@pytest.mark.parametrize("module", ["firn_cli.output", "duckdb"])
+def test_an_import_that_no_installation_explains_is_not_hidden(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
+    """Nor that of a name which a library that is there does not have."""
+    broken(monkeypatch, ImportError("a mistake of ours", name=module), None)
     with pytest.raises(ImportError, match="a mistake of ours"):
         entry_point.run()
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError, ValidationError
-from pyiceberg.io.pyarrow import PyArrowFile
+from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadataUtil
 from pyiceberg.table.snapshots import Snapshot
@@ -228,12 +228,31 @@ def test_what_is_kept_is_bounded(orders: Table) -> None:
     parts = split(Path(orders.metadata_location.removeprefix("file://")).read_bytes())
     assert parts is not None
     kept = Splits(2 * parts.bytes)
-    for name in "abcb":
+    for name in "ab":
         kept.keep(name, parts)
-    assert (kept.find("a"), kept.find("b"), kept.bytes) == (None, parts, 2 * parts.bytes)
+    assert kept.find("a") is parts
+    kept.keep("c", parts)
+    assert (kept.find("a"), kept.find("b"), kept.bytes) == (parts, None, 2 * parts.bytes)
     kept = Splits(0)
     kept.keep("one that is larger than all", parts)
     assert kept.find("one that is larger than all") is parts
+
+
+class OwnIO(PyArrowFileIO):
+    """One that a catalog's properties name."""
+
+
+def test_what_is_read_is_read_by_the_fileio_that_the_catalog_names(
+    catalog: Catalog, orders: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading_catalog, "LEAST_BYTES", 0)
+    monkeypatch.setattr(reading_catalog, "KNOWN", Splits())
+    named = f"{OwnIO.__module__}.{OwnIO.__name__}"
+    whole = open_catalog(f"sqlite:///{tmp_path}/catalog.db", f"file://{tmp_path}/warehouse", {})
+    whole.properties["py-io-impl"] = named
+    found = to_read(whole).load_table("shop.orders")
+    assert isinstance(found.io, OwnIO)
+    assert found.scan().to_arrow().num_rows == orders.scan().to_arrow().num_rows
 
 
 BROKEN = [
