@@ -24,7 +24,7 @@ from firn.log.store import Store, open_store, put
 from firn.log.table_health import Health
 from firn.maintenance import unfed
 from firn.maintenance.health import left, spent
-from firn.maintenance.launcher import health_streams, is_unfed
+from firn.maintenance.launcher import feeding, health_streams, is_unfed
 from firn.maintenance.schedule import Kind, noted
 from firn.tables import ownership
 from firn.tables.failures import failure
