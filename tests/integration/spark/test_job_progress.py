@@ -88,11 +88,11 @@ def test_what_a_killed_job_left_is_nobodys_and_the_next_try_gives_the_rows(
     commit_in(home, monkeypatch)
     lake.post(changes(5))
     first = lake.seal()
-    now, run = datetime.now(UTC), f"firn-spec-{first}-{first}-1"
+    run = f"firn-spec-{first}-{first}-1"
 
     def dies(*_: Any, **__: Any) -> None:
         until = time.monotonic() + 10
-        while job_progress.running(lake.store, "spec", now, run) is None:
+        while job_progress.running(lake.store, "spec", datetime.now(UTC), run) is None:
             assert time.monotonic() < until, "nothing was told"
             time.sleep(0.01)
         raise Died("before the commit")
@@ -102,6 +102,7 @@ def test_what_a_killed_job_left_is_nobodys_and_the_next_try_gives_the_rows(
         killing.setattr(append_commit, "land", dies)
         with pytest.raises(Died):
             lake.commit(first)
+    now = datetime.now(UTC)
     left = job_progress.running(lake.store, "spec", now, run)
     assert left is not None, "so long it may be a living one's"
     assert (left.first, left.last) == (first, first)
