@@ -45,6 +45,18 @@ def cuts(context: typer.Context, incomplete: str) -> list[str]:
     return _beginning(context, incomplete, found)
 
 
+def alerts(context: typer.Context, incomplete: str) -> list[str]:
+    """Targets and rules of alerts that begin so."""
+
+    def found(stack: Stack) -> Iterable[str]:
+        from firn.log import published_configs
+
+        known = published_configs.current(stack.store()).alerts
+        return () if known is None else (*known.targets, *known.rules)
+
+    return _beginning(context, incomplete, found)
+
+
 def _beginning(context: typer.Context, incomplete: str, names: Callable[[Stack], Iterable[str]]) -> list[str]:
     from firn.deployment.target import find_stack
     from firn.errors import FirnError

@@ -21,6 +21,7 @@ from firn.config.maintenance import FEWEST_SNAPSHOTS, MOST_SNAPSHOTS, Expirer, S
 from firn.config.model import AuthBy, SnapshotReads, Update, Way, Write
 from firn.config.modes import MODES
 from firn.config.pull_source import Plugin
+from firn_cli.alert_shapes import alerts
 from firn_cli.json_shapes import (
     TEXT,
     Schema,
@@ -63,6 +64,7 @@ def schema() -> Schema:
                 },
             ),
             "sources": named("Databases that Firn reads by itself.", _source(), _NAME),
+            "alerts": alerts(),
             "streams": named("Streams by name: each is a way in, POST /v1/streams/NAME.", _stream(), _NAME)
             | {"type": "object", "minProperties": 1},
             "schema_files": free("What schema files held when this text was published; `firn publish` writes it."),

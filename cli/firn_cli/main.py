@@ -11,6 +11,7 @@ from firn.deployment.target import use_target
 from firn.errors import FirnError
 from firn.extras import missing
 from firn_cli.commands import (
+    alerts,
     audit,
     backfill,
     batch,
@@ -91,6 +92,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
 for _name, _command in _COMMANDS.items():
     app.command(_name)(_command)
 app.add_typer(dead.app)
+app.add_typer(alerts.app)
 app.add_typer(cut.app, name="cut")
 app.add_typer(config.app)
 app.add_typer(pipelines.app)

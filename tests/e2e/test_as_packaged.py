@@ -26,7 +26,7 @@ streams:
     tables:
       app.t: {to: shop.t, key: [id]}
 """
-FUNCTIONS = {"ingest_http", "ingest_queue", "dispatch", "job_events", "compact", "expire", "tier", "query"}
+FUNCTIONS = {*("ingest_http", "ingest_queue", "dispatch", "job_events", "compact", "expire", "tier", "alerts", "query")}
 
 
 def change(number: int) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def test_every_function_and_every_job_runs_as_it_is_packaged(stack: Stack) -> No
     [committed] = runs(stack)
     detail = {"jobRunId": committed["id"], "applicationId": committed["application_id"], "state": "SUCCESS"}
     invoke("job_events", {"source": "aws.emr-serverless", "detail": detail})
-    for function in ("compact", "expire", "tier"):
+    for function in ("compact", "expire", "tier", "alerts"):
         invoke(function, {})
     status, answer = stack.request("POST", "/v1/query", b'{"sql": "SELECT count(*) AS n FROM shop.t"}')
     assert (status, [row["n"] for row in answer["rows"]]) == (200, [len(rows)]), answer

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.mutants import (
+    of_alerts,
     of_backfill,
     of_changes,
     of_driver,
@@ -34,7 +35,7 @@ from tests.soak import LONG
 QUICK = (
     *of_changes.MUTANTS, *of_log.MUTANTS, *of_jobs.MUTANTS, *of_lake.MUTANTS, *of_generations.MUTANTS,
     *of_sinks.MUTANTS, *of_sources.MUTANTS, *of_pipelines.MUTANTS, *of_sql.MUTANTS, *of_triggers.MUTANTS,
-    *of_backfill.MUTANTS,
+    *of_backfill.MUTANTS, *of_alerts.MUTANTS,
 )  # fmt: skip
 WITH_SPARK = of_spark.MUTANTS
 WITH_DRIVER = (*of_driver.MUTANTS, *of_pipelines.WITH_SPARK)

@@ -36,7 +36,7 @@ ACCESS_KEY = SECRET_KEY = "test"  # noqa: S105
 Observe = Callable[[Call], None]
 
 _OPEN = frozenset({"s3", "sqs", "kinesis", "dynamodb"})
-_OF_MOTO = _OPEN | {"glue", "secretsmanager", "ssm", "sts"}
+_OF_MOTO = _OPEN | {"glue", "secretsmanager", "sns", "ssm", "sts"}
 _POLL_SECONDS = 0.1
 
 

@@ -46,6 +46,8 @@ def calls(environ: WSGIEnvironment, account: str, signed: Signature) -> list[Cal
         case "lambda":
             name = invoked(environ)
             found = iter([("lambda:InvokeFunction" if name else "lambda:unknown", f"{arn}function:{name}", False)])
+        case "sns":
+            found = _sns(environ, arn)
         case service:
             found = _by_target(environ, service, arn)
     return [Call(signed.key, action, resource, if_absent) for action, resource, if_absent in found]
@@ -114,6 +116,12 @@ def _emr(environ: WSGIEnvironment, arn: str) -> Iterator[tuple[str, str, bool]]:
         yield "iam:PassRole", str(request.get("executionRoleArn")), False
         if request.get("tags"):
             yield "emr-serverless:TagResource", f"{application}/jobruns/new", False
+
+
+def _sns(environ: WSGIEnvironment, arn: str) -> Iterator[tuple[str, str, bool]]:
+    """SNS has its operation in a form (Amazon SNS API Reference, "Making a request")."""
+    form = parse_qs(peeked_body(environ).decode("latin-1"), keep_blank_values=True)
+    yield f"sns:{form.get('Action', ['unknown'])[0]}", form.get("TopicArn", [arn])[0], False
 
 
 def _by_target(environ: WSGIEnvironment, service: str, arn: str) -> Iterator[tuple[str, str, bool]]:

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
@@ -36,6 +37,7 @@ MAX_BODY = 10 << 20
 """Bytes of a request that API Gateway takes (its quotas, "Payload size": 10 MB)."""
 
 _IDLE_SECONDS = 180.0
+ALERTS = "alerts"  # the function, and the section of firn.yaml without which it is not invoked
 _WARM_MB = 1024  # what asks for more is not held ready on a laptop where perhaps nobody asks it anything
 _log = logging.getLogger("firn.local")
 
@@ -63,8 +65,8 @@ class HostSettings:
 
 class FunctionHost:
     """Serves a template's functions. `environment` is added to what the template declares for each; `queue_urls`: by
-    logical id; `lifecycle`: does what the buckets' lifecycle rules say, as of a time; `has_sources`: whether firn.yaml
-    names databases to pull."""
+    logical id; `lifecycle`: does what the buckets' lifecycle rules say, as of a time; `has_section`: whether firn.yaml
+    has `sources`, or `alerts`."""
 
     def __init__(
         self,
@@ -76,9 +78,9 @@ class FunctionHost:
         sqs: "SQSClient | None" = None,
         queue_urls: Mapping[str, str] | None = None,
         lifecycle: Callable[[datetime], list[Done]] | None = None,
-        has_sources: Callable[[], bool] | None = None,
+        has_section: Callable[[str], bool] | None = None,
     ) -> None:
-        self._lifecycle = lifecycle
+        self._lifecycle, self._has_section = lifecycle, has_section
         self._settings = settings
         self._template = template
         self._bucket = ByteBucket(settings.rate)
@@ -110,9 +112,9 @@ class FunctionHost:
             if settings.schedules and spec.name != PULL
         ]
         self._sources = [
-            SourcePoller(self.functions[spec.name], has_sources)
+            SourcePoller(self.functions[spec.name], partial(has_section, "sources"))
             for spec in template.functions
-            if spec.name == PULL and settings.schedules and has_sources is not None
+            if spec.name == PULL and settings.schedules and has_section is not None
         ]
         self._threads.append(threading.Thread(target=self._housekeeping, name="housekeeping", daemon=True))
         # waitress refuses only what no handler could want; the limit with API Gateway's answer is in _api.
@@ -257,6 +259,8 @@ class FunctionHost:
     def _tick(self, schedule: ScheduleEvent, function: FunctionRunner, seconds: float) -> None:
         """Invoke at each period. A run that takes longer than a period leaves out the periods it covers."""
         while not self._stopping.wait(seconds):
+            if function.spec.name == ALERTS and self._has_section is not None and not self._has_section(ALERTS):
+                continue
             event = json.loads(schedule.input) if schedule.input else schedule_event(schedule.name)
             self._invoke(function, event, "scheduled")
 

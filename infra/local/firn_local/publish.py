@@ -1,5 +1,7 @@
 """Publish firn.yaml to the staging store: `python -m firn_local.publish STAGING_URL FIRN_YAML`.
 
+The SNS topics that its alerts name are made, under the same names, in the stack's own SNS.
+
 A process of its own: it needs the AWS environment of the functions, and what it loads must not stay in the stack.
 Exit code 2, and the reason on standard error, when the file is wrong or can't be stored.
 """
@@ -7,6 +9,8 @@ Exit code 2, and the reason on standard error, when the file is wrong or can't b
 import sys
 from pathlib import Path
 
+from firn.config.alerts import Topic
+from firn.config.model import Config
 from firn.deployment.config_text import config_text
 from firn.errors import FirnError
 from firn.log.published_configs import publish
@@ -14,10 +18,27 @@ from firn.log.store import open_store
 from firn_sql.configured import check_pipelines
 
 
+def make_topics(config: Config) -> None:
+    """Those that are there stay. Raises FirnError."""
+    topics = [one for one in config.alerts.targets.values() if isinstance(one, Topic)] if config.alerts else []
+    if not topics:
+        return
+    import boto3
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        client = boto3.client("sns")
+        for topic in topics:
+            kind = {"FifoTopic": "true"} if topic.is_ordered else {}
+            client.create_topic(Name=topic.arn.rpartition(":")[2], Attributes=kind)
+    except (BotoCoreError, ClientError) as error:
+        raise FirnError(f"the topics of alerts can't be made in the embedded SNS: {error}") from error
+
+
 def main(staging: str, path: str) -> int:
     """Check the file, store it by its hash and point to it. Returns the exit code."""
     try:
-        publish(open_store(staging), config_text(Path(path)), path, check_pipelines)
+        make_topics(publish(open_store(staging), config_text(Path(path)), path, check_pipelines))
     except FirnError as error:
         print(error, file=sys.stderr)
         return 2

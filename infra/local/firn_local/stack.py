@@ -151,8 +151,7 @@ class Stack:
         application = emr.ensure_application("firn", RELEASE)
 
         parameters = {"EmrApplicationId": application, "QueueStream": self.options.queue_stream}
-        if self.options.job is not None:
-            parameters |= self._image(self.options.job)
+        parameters |= {} if self.options.job is None else self._image(self.options.job)
         declared = self.options.template if self.options.built is None else self.options.built / "template.yaml"
         template = read(declared, local_parameters(declared, parameters), queue_urls=aws.url)
         for note in template.notes:
@@ -171,7 +170,7 @@ class Stack:
             sqs=sqs,
             queue_urls=queues,
             lifecycle=aws.run_lifecycle,
-            has_sources=self._has_sources,
+            has_section=self._has_section,
         )
         invoke.functions = host.functions
         self._stops.append(host.stop)
@@ -280,13 +279,13 @@ class Stack:
         if done.returncode != 0:
             raise StackError(done.stderr.strip())
 
-    def _has_sources(self) -> bool:
-        """Whether firn.yaml names databases to pull: nobody starts a function for none."""
+    def _has_section(self, name: str) -> bool:
+        """Whether firn.yaml has `sources`, or `alerts`: nobody starts a function for none."""
         try:
             text = "" if self.options.config is None else self.options.config.read_text("utf-8")
         except (OSError, UnicodeError):
             return False
-        return re.search(r"^sources[ \t]*:", text, re.MULTILINE) is not None
+        return re.search(rf"^{name}[ \t]*:", text, re.MULTILINE) is not None
 
     def _start_polling(self, template: Template, host: FunctionHost, token: str) -> None:
         """Poll the sources of streams, and go on doing so as firn.yaml changes."""
@@ -358,6 +357,7 @@ def _job_environment(application: str, logs: Path) -> dict[str, str]:
         "FIRN_EMR_ROLE_ARN": ROLE_ARN,
         "FIRN_OPEN_READS": "1",  # who reaches loopback may read, as he may post, unless firn.yaml says who
         "FIRN_ENVIRONMENT": "",  # the console says that it is no deployment
+        "FIRN_ALERTS_LOCAL": f"arn:aws:sns:{REGION}:{ACCOUNT}:",
         "FIRN_JOB_LOGS": str(logs),
         "FIRN_DOCS": str(REPOSITORY / "build" / "site" / "html"),
     }

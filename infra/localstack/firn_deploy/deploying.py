@@ -181,6 +181,7 @@ def _describe(folder: Path, port: int, deployed: sam.Stack, endpoint: emr.Endpoi
         "warehouse": outputs["Warehouse"],
         "catalog_uri": deployed.parameters["CatalogUri"],
         "dispatch": outputs["DispatchFunction"],
+        "alerts": outputs["AlertsFunction"],
         "queues": {"Queue": outputs["QueueUrl"], "DeadLetterQueue": outputs["DeadLetterQueueUrl"]},
         "env": {
             **localstack.credentials(port),

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from firn.alerts.alert_views import AlertsView, AlertView, RuleView, TargetView, ToldView
 from firn.audit.batch_status import BatchStatus, DeadStatus, TableStatus
 from firn_console.contract.action_pages import Action, ActionDone, ActionField, ActionList, ActionPlan, Session
 from firn_console.contract.job_pages import RunAnswer, RunPage, RunProgress, RunRow
@@ -209,6 +210,32 @@ letters = LetterPage(
 letter_answer = LetterAnswer(letter, "correct the column, or the value by hand", EVENT, None, True, True)
 
 
+alerts = AlertsView(
+    (
+        TargetView("oncall", "webhook", "secretsmanager:firn/prod/alerts/oncall-url"),
+        TargetView("ops", "sns", "arn:aws:sns:eu-central-1:123456789012:firn-alerts"),
+    ),
+    (
+        RuleView("late", "freshness", "shop.orders: a change waits 15 min for its commit", ("oncall", "ops"), 1),
+        RuleView("held", "quarantine", "every stream: anything is quarantined", ("oncall",), 0),
+    ),
+    (
+        AlertView(
+            "late", "freshness", "shop", "shop.orders", "shop.orders is late: it has waited 17 min", AT, None,
+            (
+                ToldView("oncall", "begun", "sent", 1),
+                ToldView("ops", "begun", "waits", 2, "it may have arrived; 4 more tries"),
+            ),
+        ),
+        AlertView(
+            "held", "quarantine", "bank", "bank.rows", "bank.rows of bank: no longer quarantined after 2 h", AT, LATER,
+            (ToldView("oncall", "begun", "sent", 1), ToldView("oncall", "ended", "failed", 6, "HTTP 500; given up")),
+        ),
+    ),
+    7,
+)  # fmt: skip
+
+
 def action(name: str, scope: Any, *fields: str, allowed: bool = True) -> Action:
     command = " ".join((f"firn {name}", *(f"{{{one}}}" for one in fields)))
     optional = (
@@ -226,6 +253,15 @@ actions = ActionList(
         action("flush", "stream", "stream"),
         action("resume", "hold", "stream", "name", "how"),
         action("replay", "letters", "stream"),
+        Action(
+            "test-alerts",
+            "alerts",
+            "Send a test",
+            "Sends a test.",
+            "firn alerts test {name}",
+            (ActionField("name", False, "a target"),),
+            True,
+        ),
         action("compact", "table", "table"),
         action("expire", "table", "table", allowed=False),
     )
@@ -347,6 +383,7 @@ def everything() -> dict[str, Any]:
         "console/dead-letters": letters,
         "console/dead-letters/.+": letter_answer,
         "console/quarantine": holds,
+        "console/alerts": alerts,
         "console/jobs": runs,
         "console/jobs/.+": run_answer,
         "console/tables": tables,

@@ -109,3 +109,15 @@ def test_a_letter_is_corrected_and_replayed_with_every_digit_as_it_was(console: 
     assert "".join(sent.pop("original").split()) == EVENT.replace('"abc"', "19.90")
     assert sent == {"stream": "shop", "object": "shop.a1", "row": "0"}
     assert not any("19.90" in path for _, path, _, _ in stand_in.asked)  # an event stands in no address
+
+
+def test_a_test_of_one_target_says_what_it_sends_and_is_sent_once(console: Console, stand_in: StandIn) -> None:
+    page = console.open("alerts", "Alerts")
+    page.get_by_role("row", name="oncall webhook").get_by_role("button", name="Send a test …").click()
+    dialog = page.get_by_role("dialog", name="Send a test")
+    dialog.get_by_text("firn test-alerts oncall").wait_for()
+    assert posted(stand_in, "test-alerts") == []
+    assert console.axe() == []
+    dialog.get_by_role("button", name="Send a test", exact=True).click()
+    dialog.get_by_text("34 events are on their way").wait_for()
+    assert posted(stand_in, "test-alerts") == [{"name": "oncall"}]

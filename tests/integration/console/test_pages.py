@@ -46,6 +46,16 @@ PAGES = {
         ["type_mismatch", "12345678901234567890", '"lsn": 1.50'],
     ),
     "quarantine": ("quarantine", "Quarantine", ["firn.yaml says (id)", "Resume: retry", "Was quarantined"]),
+    "alerts": (
+        "alerts",
+        "Alerts",
+        [
+            "shop.orders is late",
+            "it may have arrived; 4 more tries",
+            "firn/prod/alerts/oncall-url",
+            "The newest 1 of 7",
+        ],
+    ),
     "jobs": ("jobs", "Jobs", ["commit-shop-12", "Job aborted", "folding 1,200,000 of 3,000,000 rows, about 40 s left"]),
     "job": ("jobs/00f0001", "commit-shop-12", ["Epochs committed: 2 of 3", "ERROR Job aborted"]),
     "query": ("query?sql=SELECT+1", "Query", ["One SELECT in DuckDB's dialect"]),
@@ -105,6 +115,7 @@ EMPTY = {
         ["No event was refused"],
     ),
     "quarantine": ("console/quarantine", {"held": [], "past": []}, ["Nothing is quarantined"]),
+    "alerts": ("console/alerts", {"targets": [], "rules": [], "alerts": [], "ended": 0}, ["firn.yaml has no alerts"]),
     "jobs": (
         "console/jobs",
         {"runs": [], "next": None, "from_emr": False, "why_not": "this stack has no EMR"},

@@ -53,6 +53,8 @@ from tests.integration.stack.granted import (
     grants,
     with_what_holds_it,
 )
+from tests.unit.alerts.receiver import KEY as WEBHOOK_KEY
+from tests.unit.alerts.receiver import receiving
 
 pytestmark = pytest.mark.stack
 
@@ -61,6 +63,12 @@ console:
   auth: {by: api_key, secret: 'secretsmanager:firn/local/lookers'}
   actions: {auth: {by: api_key, secret: 'ssm:/firn/local/actors'}}
 query: {auth: {by: api_key, secret: 'secretsmanager:firn/local/readers'}}
+alerts:
+  targets:
+    oncall: {webhook: 'secretsmanager:firn/local/alerts/url', secret: 'ssm:/firn/local/alerts/key'}
+    ops: {sns: 'arn:aws:sns:us-east-1:123456789012:firn-alerts'}
+  rules: {held: {on: quarantine}, dead: {on: dead_letters, streams: [bank], to: [ops]}, slot: {on: slot_lag},
+          late: {on: freshness, tables: [bank.orders]}, all: {on: freshness}}
 streams:
   shop: {job: shop, commit: {every: 1s}, rate: 5MB/s,
          tables: {public.orders: {to: shop.orders, key: [id], care: {tier: {cold_after: 30d}}}}}
@@ -99,6 +107,7 @@ ROLES = {
     "query": ("QueryRole", BY_LAMBDA),
     "pull": ("PullRole", BY_LAMBDA),
     "console": ("ConsoleRole", BY_LAMBDA),
+    "alerts": ("AlertsRole", BY_LAMBDA),
 }
 
 
@@ -200,6 +209,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Call]]:
             tiers(ground)
             queries(ground)
             console(ground)
+            alerts(ground)
         yield found
 
 
@@ -403,7 +413,8 @@ def queries(ground: Ground) -> None:
     assert (status, told["rows"], told["bytes"]) == (200, 5000, 5000 * 1003 + 4), told
     with urllib.request.urlopen(told["url"], timeout=60) as answer:
         assert len(answer.read()) == told["bytes"]
-    text_now = CONFIG.replace("secretsmanager:firn/local/readers", "ssm:/firn/local/readers")
+    text_now = (ground.folder / "firn.yaml").read_text()
+    text_now = text_now.replace("secretsmanager:firn/local/readers", "ssm:/firn/local/readers")
     published_configs.publish(store, text_now.replace("{cold_after: 30d}", "{predictive: true}"))
     wait(lambda: ground.post("/v1/tables", x_api_key=OTHER_KEY)[0] == 200)
     for _ in range(2):
@@ -463,6 +474,21 @@ def console(ground: Ground) -> None:
     assert ground.post("/v1/console/dead-letters?stream=bank", x_api_key=KEY)[1]["letters"][0]["replayed_in"]
 
 
+def alerts(ground: Ground) -> None:
+    """What is held, and letters that wait, are told to a webhook and a topic; and a person looks at them."""
+    ground.client("ssm").put_parameter(Name="/firn/local/alerts/key", Value=WEBHOOK_KEY, Type="SecureString")
+    with receiving() as receiver:
+        ground.client("secretsmanager").create_secret(Name="firn/local/alerts/url", SecretString=receiver.url)
+        status, answer = ground.post("/_firn/invoke/alerts", {})
+        assert (status, answer["failed"], answer["unknown"]) == (200, 0, 0), answer
+        assert {one["alert"] for one in receiver.messages} == {"held"}
+        done = ground.post("/v1/console/actions/test-alerts", {}, X_Firn_Console="1", x_api_key=OTHER_KEY)[1]
+        assert done["lines"] == ["oncall: sent", "ops: sent"], done
+    status, page = ground.post("/v1/console/alerts", x_api_key=KEY)
+    assert (status, {one["rule"] for one in page["alerts"]}) == (200, {"held", "dead"}), page
+    assert {told["state"] for one in page["alerts"] for told in one["told"]} == {"sent"}
+
+
 def tiered(ground: Ground) -> dict[str, Any]:
     status, answer = ground.post("/_firn/invoke/tier", {})
     assert status == 200, answer
@@ -504,8 +530,9 @@ def test_a_right_too_many_and_a_right_too_few_are_found(seen: list[Call], functi
 
 def test_what_is_written_once_is_written_with_the_condition_that_the_bucket_asks_for(seen: list[Call]) -> None:
     writes = [call for call in seen if call.action == "s3:PutObject"]
-    once = [call for call in writes if call.resource.split("/")[1] in ("staged", "receipts", "epochs", "cuts")]
-    assert {call.resource.split("/")[1] for call in once} == {"staged", "receipts", "epochs", "cuts"}
+    folders = {"staged", "receipts", "epochs", "cuts", "alerts"}
+    once = [call for call in writes if call.resource.split("/")[1] in folders]
+    assert {call.resource.split("/")[1] for call in once} == folders
     assert [call for call in once if not call.if_absent] == []
     assert [call for call in writes if not call.if_absent] != [], "others are overwritten, and S3 has to let them"
 
@@ -521,6 +548,7 @@ def granted(template: Path, role: str) -> list[Grant]:
     parameters = {"Environment": "local", "WithEmr": "false", "EmrJobRoleArn": ROLE_ARN, "EmrApplicationId": "00*"}
     parameters |= {"GlueDatabases": "shop", "WithPull": "true"}
     parameters |= {"GlueDatabases": "shop", "Console": "on"}
+    parameters |= {"AlertTopicArns": "arn:aws:sns:us-east-1:123456789012:firn-alerts"}
     parameters |= {
         "KinesisStreamArn": "arn:aws:kinesis:us-east-1:123456789012:stream/clicks",
         "DynamoDbStreamArn": "arn:aws:dynamodb:us-east-1:123456789012:table/t/stream/1",

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from firn.alerts.alert_views import AlertsView
 from firn.dispatch.dispatcher import Terms, dispatch
 from firn.ingest.accept import accept
 from firn.log import cuts, holds, layout, pause
@@ -175,7 +176,17 @@ def test_tables_and_jobs_as_the_log_tells_of_them(ask: Ask, store: FaultyStore) 
     assert ask("jobs/..")["statusCode"] == 404
 
 
-def test_every_action_says_what_it_does_before_it_is_done(ask: Ask) -> None:
+ALERTS = """
+alerts:
+  targets:
+    oncall: {webhook: 'ssm:/firn/url', secret: 'ssm:/firn/key'}
+    ops: {sns: 'arn:aws:sns:eu-west-1:123456789012:x'}
+  rules: {held: {on: quarantine, to: [oncall]}}
+"""
+
+
+def test_every_action_says_what_it_does_before_it_is_done(ask: Ask, store: FaultyStore) -> None:
+    publish(store, CONFIG + ALERTS)
     listed = msgspec.convert(ask("actions")["json"], action_pages.ActionList)
     assert {one.name for one in listed.actions} == set(ACTIONS)
     fields = {"stream": "shop", "name": "stream", "table": "shop.orders"}
@@ -188,6 +199,42 @@ def test_every_action_says_what_it_does_before_it_is_done(ask: Ask) -> None:
         if missing:
             assert ask(f"actions/{one.name}", "POST", {})["json"]["error"] == "missing_field"
         assert ask(f"actions/{one.name}", "POST", {"stranger": "x"})["json"]["error"] == "bad_field"
+
+
+def test_alerts_are_shown_and_tested_by_the_function_that_sends_them(
+    ask: Ask, store: FaultyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ask("alerts")["json"] == {"targets": [], "rules": [], "alerts": [], "ended": 0}
+    assert ask("actions/test-alerts")["json"]["error"] == "no_alerts"
+    publish(store, CONFIG + ALERTS)
+    page = msgspec.convert(ask("alerts")["json"], AlertsView)
+    assert [(one.name, one.kind, one.where) for one in page.targets] == [
+        ("oncall", "webhook", "ssm:/firn/url"),
+        ("ops", "sns", "arn:aws:sns:eu-west-1:123456789012:x"),
+    ]
+    assert [(one.name, one.watches, one.to) for one in page.rules] == [
+        ("held", "every stream: anything is quarantined", ("oncall",))
+    ]
+    plan = ask("actions/test-alerts?name=held")["json"]
+    assert (plan["command"], "to oncall." in plan["does"]) == ("firn alerts test held", True)
+    assert ask("actions/test-alerts?name=nobody")["json"]["error"] == "no_such_alert"
+    answers: list[dict[str, Any]] = [
+        {
+            "tests": [
+                {"target": "oncall", "outcome": "sent", "why": ""},
+                {"target": "ops", "outcome": "unknown", "why": "?"},
+            ]
+        },
+        {"streams": []},
+    ]
+    asked: list[Any] = []
+    monkeypatch.setattr(actions, "_invoked", lambda _, event: asked.append(event) or answers.pop(0))
+    done = ask("actions/test-alerts", "POST", {})["json"]
+    assert (done["text"], done["lines"], done["command"]) == (
+        "1 of 2 arrived", ["oncall: sent", "ops: unknown: ?"], "firn alerts test"
+    )  # fmt: skip
+    assert (asked[0]["test"], len(asked[0]["nonce"])) == ("", 32)
+    assert ask("actions/test-alerts", "POST", {"name": "ops"})["json"]["error"] == "not_sent"
 
 
 @pytest.mark.parametrize(

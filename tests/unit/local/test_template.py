@@ -123,7 +123,7 @@ def own(**more: str) -> Template:
 def test_the_repositorys_template_has_its_functions_with_their_events() -> None:
     functions = {function.name: function for function in own().functions}
     assert set(functions) == {
-        *("ingest_http", "ingest_queue", "dispatch", "job_events", "compact", "expire", "tier", "query")
+        *("ingest_http", "ingest_queue", "dispatch", "job_events", "compact", "expire", "tier", "alerts", "query")
     }
     assert {(route.method, route.path) for route in functions["ingest_http"].api} == {
         ("POST", "/v1/streams/{stream}"),
@@ -176,7 +176,8 @@ def test_lifecycle_rules_expire_what_may_go_and_nothing_that_was_acknowledged() 
     buckets = {name: text["Resources"][name]["Properties"] for name in ("StagingBucket", "WarehouseBucket")}
     rules = {name: of["LifecycleConfiguration"]["Rules"] for name, of in buckets.items()}
     days = {rule["Prefix"]: rule["ExpirationInDays"] for rule in rules["StagingBucket"] if "ExpirationInDays" in rule}
-    assert set(days) == {"dead/", "replays/", "receipts/", "attempts/", "jobs/", "reads/", "care/", "results/"}
+    logs = {"dead/", "replays/", "receipts/", "alerts/", "attempts/", "jobs/", "reads/", "care/", "results/"}
+    assert set(days) == logs
     assert all("ExpirationInDays" not in rule for rule in rules["WarehouseBucket"])
     # A letter whose replay is forgotten could be replayed twice.
     assert days["replays/"] > text["Parameters"]["DeadLetterDays"]["MaxValue"]

@@ -148,7 +148,7 @@ def test_a_region_without_function_urls_gets_none_and_the_rest_of_the_stack(
     kinds = [one["Type"] for one in resources.values()]
     assert kinds.count("AWS::Lambda::Url") == urls
     assert kinds.count("AWS::Lambda::Permission") == 0
-    assert kinds.count("AWS::Serverless::Function") == 8
+    assert kinds.count("AWS::Serverless::Function") == 9
     outputs = load(TEMPLATE.read_text())["Outputs"]
     assert {outputs[name]["Condition"] for name in ("FunctionUrl", "QueryUrl")} == {"HasFunctionUrl"}
 
@@ -234,7 +234,7 @@ def test_a_paused_deployment_starts_nothing_of_its_own() -> None:
             for event in function["Events"].values()
             if event["Type"] in ("Schedule", "EventBridgeRule")
         ]
-        assert len(events) == 6
+        assert len(events) == 7
         assert {event["Properties"]["State"] for event in events} == {state}
         local = read(TEMPLATE, {"Paused": paused})
         assert any(one.schedules or one.rules for one in local.functions) == (paused == "false")

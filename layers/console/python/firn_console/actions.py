@@ -24,7 +24,7 @@ from firn.maintenance.launcher import health_streams
 from firn.maintenance.schedule import Kind
 from firn.quarantine.lifting import NotResumed, resume
 from firn.status.letter_views import summary
-from firn_console import aws_calls
+from firn_console import alert_page, aws_calls
 from firn_console.asked import Asked
 from firn_console.contract.action_pages import Action, ActionDone, ActionField, ActionList, ActionPlan
 from firn_console.holds import commands_of
@@ -316,6 +316,15 @@ def _care(name: str) -> Callable[[Asked, Fields], ActionDone]:
     return does
 
 
+# Alerts
+
+
+def _test_alerts(asked: Asked, fields: Fields) -> ActionDone:
+    asked.grant.require_whole(stack=True)
+    same = alert_page.says(asked, fields)[1]
+    return alert_page.tested(_invoked(asked.settings.alerts_function, alert_page.event_of(fields)), same)
+
+
 _STREAM: Final = ActionField("stream", True, "the stream")
 _TABLE: Final = ActionField("table", True, "the table, such as shop.orders")
 _REPLAY_FIELDS: Final = (
@@ -362,6 +371,13 @@ def _actions() -> dict[str, _Action]:
                 "firn dead replay {stream}", _REPLAY_FIELDS, False,
             ),
             _replay_says, _replay,
+        ),
+        _Action(
+            Action(
+                "test-alerts", "alerts", "Send a test", "Sends a test message.", "firn alerts test {name}",
+                (ActionField("name", False, "a target, or an alert for all of its targets"),), False,
+            ),
+            alert_page.says, _test_alerts,
         ),
     ]  # fmt: skip
     titles = {"compact": "Compact", "expire": "Expire snapshots", "remove-orphans": "Remove orphans"}

@@ -16,7 +16,19 @@ from firn.errors import RequestError
 from firn.log import layout, pause
 from firn.log.store import Store, modified
 from firn.settings import Settings
-from firn_console import actions, assets, holds, jobs, letters, log_pages, overview, responses, streams, tables
+from firn_console import (
+    actions,
+    alert_page,
+    assets,
+    holds,
+    jobs,
+    letters,
+    log_pages,
+    overview,
+    responses,
+    streams,
+    tables,
+)
 from firn_console.asked import Asked
 from firn_console.contract.action_pages import Session
 
@@ -48,6 +60,7 @@ GETS: Final[Mapping[str, Answer]] = {
     "dead-letters": letters.letter_page,
     "dead-letters/*/*/*": letters.letter_answer,
     "quarantine": holds.quarantine,
+    "alerts": alert_page.alerts,
     "jobs": jobs.run_page,
     "jobs/*": jobs.run_answer,
     "tables": tables.table_page,

@@ -65,6 +65,7 @@ class Metric(Enum):
     EPOCH_STUCK = "firn_epoch_stuck", "Count", "gauge", "alarm, dashboard", "1 if an epoch has no attempt left"
     QUARANTINED = "firn_quarantined", "Count", "gauge", "alarm, dashboard", "tables, epochs, streams left out"
     DISPATCH_FAILED = "firn_dispatch_failed", "Count", "counter", "", "rounds of dispatch that failed"
+    ALERTS_UNTOLD = "firn_alerts_untold", "Count", "counter", "alarm", "messages of alerts that reached nobody"
     # job events
     JOB_FAILED = "firn_job_failed", "Count", "counter", "alarm, dashboard", "runs that failed (`care`: maintenance)"
     # the commit job

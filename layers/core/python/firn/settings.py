@@ -38,6 +38,8 @@ class Settings:
     dispatch_function: str = ""  # names of the functions that the console's actions invoke; "": it only looks
     compact_function: str = ""
     expire_function: str = ""
+    alerts_function: str = ""
+    alerts_local: str = ""  # what ARNs of the embedded stack's topics begin with; "": alerts leave for the internet
     job_logs: str = ""  # the folder of the embedded stack's job runs; "": their logs are not on this machine
 
     @staticmethod
@@ -80,6 +82,8 @@ class Settings:
             dispatch_function=env.get("FIRN_DISPATCH_FUNCTION", ""),
             compact_function=env.get("FIRN_COMPACT_FUNCTION", ""),
             expire_function=env.get("FIRN_EXPIRE_FUNCTION", ""),
+            alerts_function=env.get("FIRN_ALERTS_FUNCTION", ""),
+            alerts_local=env.get("FIRN_ALERTS_LOCAL", ""),
             job_logs=env.get("FIRN_JOB_LOGS", ""),
         )
 

@@ -35,7 +35,7 @@ class Action(msgspec.Struct, frozen=True):
     whether who asks may do it."""
 
     name: str
-    scope: Literal["stack", "stream", "table", "letters", "hold"]
+    scope: Literal["stack", "stream", "table", "letters", "hold", "alerts"]
     title: str
     does: str
     command: str

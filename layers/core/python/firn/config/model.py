@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from firn.changes.decode.types import Type
     from firn.changes.merge.ordering import Order
     from firn.changes.row_condition import RowCondition
+    from firn.config.alerts import Alerts
     from firn.config.console_access import ConsoleAccess
     from firn.config.pipelines import Pipeline
     from firn.config.pull_source import PullSource
@@ -103,9 +104,8 @@ class TableRule:
     `write` says how rows leave a mirror table: by delete files, or by writing their data files again without them.
     `update`: whether a plain row takes the place of the one before, or changes the columns that it names.
     `bloom`: the columns whose Parquet files get Bloom filters; "key": those of the key, whatever it is.
-    `writing`: how its files are written otherwise.
-    `renames`: columns that the source has renamed, new name -> old name; `schema`: what its rows must be.
-    `also`: further tables that get all of it, each by a pipeline of its own (further_targets)."""
+    `writing`: how its files are written otherwise. `renames`: columns that the source has renamed, new name -> old
+    name; `schema`: what its rows must be; `also`: further tables that get all of it, each by a pipeline of its own."""
 
     source: str
     to: str
@@ -345,8 +345,8 @@ class TargetConfig:
 @dataclass(frozen=True)
 class Config:
     """All of `firn.yaml`. `warehouse` "" means the deployment's own, and FIRN_WAREHOUSE wins over both. `sha` is the
-    SHA-256 of `text`, in hex: the name under which the text is stored and which each epoch carries. `readers`: who may
-    read over HTTP; `console`: who may look and act there; None: it is not said. `sources`: databases it reads."""
+    SHA-256 of `text`, in hex: the name under which the text is stored and which each epoch carries. Of HTTP: `readers`
+    may read, `console` says who may look and act. `sources`: databases it reads. None: the file does not say it."""
 
     catalog: CatalogConfig
     warehouse: str
@@ -358,6 +358,7 @@ class Config:
     readers: Auth | None = None
     sources: "Mapping[str, PullSource]" = field(default_factory=dict)
     console: "ConsoleAccess | None" = None
+    alerts: "Alerts | None" = None
 
     def care_of(self, table: TableName) -> Care:
         """How a target table is looked after: by the first rule that feeds it, else as all are."""
@@ -374,8 +375,7 @@ class Config:
 
     def feeds_namespace(self, namespace: str) -> bool:
         """Whether tables of any stream may lie in `namespace`."""
-        rules = (rule for stream in self.streams.values() for rule in stream.targets)
-        return any(rule.feeds_namespace(namespace) for rule in rules)
+        return any(rule.feeds_namespace(namespace) for stream in self.streams.values() for rule in stream.targets)
 
     def sharing(self, stream: str) -> tuple[str, ...]:
         """The streams whose changes are committed by the same job runs as those of `stream`, itself among them."""

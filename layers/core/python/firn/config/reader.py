@@ -15,6 +15,7 @@ from firn.changes.decode.source_encodings import (
 )
 from firn.changes.envelopes import registry
 from firn.config import quantities
+from firn.config.alerts_reader import read_alerts
 from firn.config.auth_reader import check_signing_secrets, read_accept, read_auth, read_readers
 from firn.config.catalogs import KINDS, check_uri
 from firn.config.column_renames import check_order
@@ -53,6 +54,9 @@ _MOST_ORDERING: Final = 2  # fields that a position holds
 _MAX_TABLES: Final = 1_000_000
 _SECRET: Final = re.compile(r"password|secret|token|credential|access[-_.]?key", re.IGNORECASE)
 
+_TOP_KEYS: Final = (
+    "catalog", "warehouse", "targets", "care", "query", "console", "sources", "alerts", "streams", FILES
+)  # fmt: skip
 _STREAM_KEYS: Final = (
     "envelope", "unavailable_value", "commit", "backlog", "debezium", "out_of_range", "generation", "order_by",
     "table_by", "op_field", "delete_when", "job", "auth", "accept", "max_tables", "max_body", "rate", "tables",
@@ -89,7 +93,7 @@ def parse(text: str, filename: str = "firn.yaml", *, published: bool = False) ->
         problems.raise_any()
     top = Section(tree, "", problems)
     if not top.is_missing:
-        top.allow_only(("catalog", "warehouse", "targets", "care", "query", "console", "sources", "streams", FILES))
+        top.allow_only(_TOP_KEYS)
     catalog = _catalog(top.section("catalog"))
     warehouse = top.parsed("warehouse", read_warehouse, "", "s3://bucket/prefix or file:///path")
     targets = read_targets(top.section("targets"))
@@ -99,9 +103,10 @@ def parse(text: str, filename: str = "firn.yaml", *, published: bool = False) ->
     readers = read_readers(top.section("query"), streams)
     sources = read_sources(top.section("sources"), streams)
     console = read_console(top.section("console"), readers, streams)
+    alerts = read_alerts(top.section("alerts"), streams)
     problems.raise_any()
     sha = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return Config(catalog, warehouse, streams, sha, text, targets, care, readers, sources, console)
+    return Config(catalog, warehouse, streams, sha, text, targets, care, readers, sources, console, alerts)
 
 
 def _catalog(section: Section) -> CatalogConfig:

@@ -52,6 +52,7 @@ def find_deployed(name: str, folder: Path, url: str | None = None, file: Path = 
         queues=queues,
         env=environment | {name: value for name, value in told.items() if value},
         dispatch=outputs["DispatchFunction"],
+        alerts=outputs.get("AlertsFunction", ""),
         has_console="ConsoleUrl" in outputs,
         signed_urls={of: outputs[key].rstrip("/") for of, key in _SIGNED.items() if key in outputs},
         reach=Reach(

@@ -38,6 +38,7 @@ class Stack:
     env: Mapping[str, str] = field(default_factory=dict)
     pid: int | None = None
     dispatch: str | None = None  # the deployed function's name; None: the embedded stack's
+    alerts: str = ""  # of a deployment, likewise; "": it has none
     scheduled: bool = True  # False: deployed with Paused=true
     token: str = ""  # by which the embedded stack knows its owner
     has_console: bool = True
@@ -98,17 +99,26 @@ class Stack:
 
         Raises TransientError, RequestError, FirnError (the function failed).
         """
+        return self._invoke("dispatch", self.dispatch, event)
+
+    def invoke_alerts(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What the function of the alerts answers, likewise. Raises NoStack as well: a deployment has no such one."""
+        if self.dispatch is not None and not self.alerts:
+            raise NoStack("the deployed stack has no function for alerts: it is of an older template; deploy it again")
+        return self._invoke("alerts", self.alerts or None, event)
+
+    def _invoke(self, name: str, deployed: str | None, event: Mapping[str, Any]) -> Mapping[str, Any]:
         body = json.dumps(event).encode()
-        if self.dispatch is None:
+        if deployed is None:
             from firn.client import Retry, StreamClient
 
             with StreamClient(self.url, timeout=300, retry=Retry(tries=3)) as client:
                 headers = {"Content-Type": "application/json", "X-Firn-Token": self.token}
-                return client.request("POST", "/_firn/invoke/dispatch", body, headers)
+                return client.request("POST", f"/_firn/invoke/{name}", body, headers)
         from firn.deployment.deployed_function import invoke
 
         self.use_environment()
-        return invoke(self.dispatch, body)
+        return invoke(deployed, body)
 
     def sqs(self) -> Any:
         """A boto3 SQS client."""

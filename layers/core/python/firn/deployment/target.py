@@ -55,6 +55,7 @@ def find_stack(folder: Path, url: str | None = None, *, running: bool = True) ->
         env={str(name): str(value) for name, value in (described.get("env") or {}).items()},
         pid=pid if isinstance(pid, int) else None,
         dispatch=str(described["dispatch"]) if described.get("dispatch") else None,
+        alerts=str(described.get("alerts") or ""),
         token=str(described.get("token") or ""),
     )
     alive = url is not None or stack.pid is None or _alive(stack.pid)

@@ -11,6 +11,7 @@
     pulls/{stream}/{source}/{n:020d}.plan, .done                pulls/{stream}/{source}/state.json, columns.json
     sinks/{stream}/state.json                                   sinks/{stream}/{pipeline}/{n:020d}.plan, .done
     attempts/{stream}/progress.json                             backfills/…: log/backfill_layout.py
+    alerts/…: log/alert_log.py
     tier/{table's slug}.json                                    reads/{table's slug}/{yyyy}/{mm}/{dd}/{hh}-{hash}.json
 
 A batch id is `{stream}.{ms:012x}{random:016x}`: it sorts by time inside its stream, is safe in URLs and file names,

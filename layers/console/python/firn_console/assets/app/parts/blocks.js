@@ -76,7 +76,7 @@ export function Command({ text }) {
 
 const TONES = {
   held: "bad", failing: "bad", failed: "bad", critical: "bad", unfed: "warn", due: "warn", warning: "warn", behind: "warn",
-  cancelled: "warn", quarantined: "bad", refused: "bad", dead_lettered: "bad", skipped: "warn", pending: "busy", busy: "busy", running: "busy", committing: "busy", waiting: "busy", ok: "good", idle: "good",
+  cancelled: "warn", quarantined: "bad", refused: "bad", dead_lettered: "bad", skipped: "warn", pending: "busy", busy: "busy", running: "busy", committing: "busy", waiting: "busy", waits: "busy", sent: "good", ok: "good", idle: "good",
   committed: "good", succeeded: "good",
 };
 

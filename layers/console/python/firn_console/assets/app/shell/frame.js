@@ -15,6 +15,7 @@ const PAGES = {
   tables: () => import("../pages/table.js"),
   "dead-letters": () => import("../pages/letters.js"),
   quarantine: () => import("../pages/quarantine.js"),
+  alerts: () => import("../pages/alerts.js"),
   jobs: () => import("../pages/jobs.js"),
   query: () => import("../pages/query.js"),
 };
@@ -23,6 +24,7 @@ const NAVIGATION = [
   ["tables", "Tables"],
   ["dead-letters", "Dead letters"],
   ["quarantine", "Quarantine"],
+  ["alerts", "Alerts"],
   ["jobs", "Jobs"],
   ["query", "Query"],
 ];

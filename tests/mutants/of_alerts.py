@@ -1,0 +1,39 @@
+"""Mistakes on the way from what is wrong to somebody who knows."""
+
+from typing import Final
+
+from tests.mutants.copy import Mutant
+
+_ALERTS: Final = "layers/core/python/firn/alerts"
+_ROUNDS: Final = "tests/unit/alerts/test_alert_round.py"
+
+MUTANTS: Final = (
+    Mutant(
+        "a message is sent by who has not claimed it",
+        f"{_ALERTS}/alert_delivery.py",
+        "if not alert_log.claim(store, due.alert, due.moment, due.target.name, due.k, uuid.uuid4().hex):",
+        "if alert_log.claim(store, due.alert, due.moment, due.target.name, due.k, uuid.uuid4().hex) is None:",
+        (f"{_ROUNDS}::test_rounds_at_once_tell_nobody_twice",),
+    ),
+    Mutant(
+        "a message whose sender died counts as sent",
+        "layers/core/python/firn/log/alert_log.py",
+        'return self.outcome or ("unknown" if now - self.at > STALE else None)',
+        'return self.outcome or ("sent" if now - self.at > STALE else None)',
+        (f"{_ROUNDS}::test_whoever_dies_anywhere_the_next_round_finishes_it[before]",),
+    ),
+    Mutant(
+        "an alert that lasts begins again in each round",
+        f"{_ALERTS}/alert_round.py",
+        "if newest is not None and (newest.ended_at is None or now - newest.ended_at < QUIET):",
+        "if newest is not None and newest.ended_at is not None and now - newest.ended_at < QUIET:",
+        (f"{_ROUNDS}::test_what_is_held_is_told_once_when_it_begins_and_once_when_it_ends",),
+    ),
+    Mutant(
+        "one public address makes all of a host's good",
+        f"{_ALERTS}/webhook.py",
+        "if not local and not all(map(is_public, addresses)):",
+        "if not local and not any(map(is_public, addresses)):",
+        ("tests/unit/alerts/test_webhook.py::test_one_address_of_this_machine_among_public_ones_is_too_many",),
+    ),
+)

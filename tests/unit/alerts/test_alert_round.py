@@ -1,0 +1,381 @@
+"""Alerts begin once and end once, and are told of both, whoever dies and whatever gets lost."""
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from obstore.store import MemoryStore
+
+from firn.alerts import alert_round
+from firn.alerts.alert_delivery import PAUSES, Way
+from firn.alerts.alert_round import QUIET, Rounded
+from firn.alerts.alert_views import AlertView, alerts_view
+from firn.config.model import Config
+from firn.config.reader import parse
+from firn.ingest.accept import accept
+from firn.log import alert_log, backlog, backlog_gate, holds, layout, pulls
+from firn.log.alert_log import place_of
+from firn.log.holds import Quarantine
+from firn.log.published_configs import publish
+from firn.log.store import Store, paths
+from firn.sources.poller import SourceStatus
+from tests.unit.alerts.receiver import Receiver
+from tests.unit.log.interrupted_store import Died, InterruptedStore, When
+from tests.unit.log.storage_faults import REFUSED, FaultyStore
+
+STREAMS = """
+streams:
+  shop: {tables: {public.orders: {to: shop.orders, key: [id]}}}
+  crm: {tables: {'*': {to: 'crm.{table}'}}}
+sources: {crm: {postgres: 'postgresql://firn@localhost/crm', slot: firn_crm}}
+"""
+RULES = {
+    "late": "{on: freshness, over: 15m, streams: [shop]}",
+    "orders": "{on: freshness, over: 15m, tables: [shop.orders]}",
+    "dead": "{on: dead_letters, at_least: 2}",
+    "held": "{on: quarantine}",
+    "slot": "{on: slot_lag, over: 1GB}",
+}
+SOURCE = {"connector": "postgresql", "schema": "public", "table": "orders", "sequence": '["1","2"]'}
+EVENT = json.dumps({"op": "c", "before": None, "after": {"id": 1}, "source": SOURCE}).encode()
+Run = Callable[..., Rounded]
+
+
+def configured(place: Path, *rules: str, targets: str = "") -> str:
+    """firn.yaml with some of the rules, told to the receiver."""
+    told = f"oncall: {{webhook: 'file:{place}/url', secret: 'file:{place}/key'}}"
+    lines = ", ".join(f"{name}: {RULES[name]}" for name in rules)
+    return f"{STREAMS}alerts: {{targets: {{{told}{targets}}}, rules: {{{lines}}}}}\n"
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+@pytest.fixture
+def run(store: Store, place: Path, way: Way) -> Run:
+    """A round so many minutes from now, with these rules."""
+
+    def rounded(*rules: str, minutes: float = 0, on: Store | None = None, config: Config | None = None) -> Rounded:
+        known = config or publish(on or store, configured(place, *rules))
+        return alert_round.run(on or store, known, way, datetime.now(UTC) + timedelta(minutes=minutes))
+
+    return rounded
+
+
+def hold(
+    store: Store, table: str = "shop.orders", n: int = 1, message: str = "value 'secret-row' is none"
+) -> Quarantine:
+    found = Quarantine(1, "shop", n, layout.instant(datetime.now(UTC)), "failed", message, "fix", table=table, epoch=3)
+    assert holds.hold(store, found)
+    return found
+
+
+def lift(store: Store, found: Quarantine) -> None:
+    assert holds.lift(store, found, "retry", layout.instant(datetime.now(UTC)))
+
+
+def letters(store: Store, config: Config, count: int) -> None:
+    for number in range(count):
+        accept(store, config, "shop", b'{"secret-row": %d}' % number, now=datetime.now(UTC))
+
+
+def test_what_is_held_is_told_once_when_it_begins_and_once_when_it_ends(
+    store: Store, run: Run, receiver: Receiver
+) -> None:
+    assert run("held") == Rounded()
+    found = hold(store)
+    assert run("held") == Rounded(begun=1, sent=1)
+    assert run("held") == run("held", minutes=60) == Rounded()
+    lift(store, found)
+    assert run("held", minutes=61) == Rounded(ended=1, sent=1)
+    assert run("held", minutes=300) == Rounded()
+    begun, ended = receiver.messages
+    assert (begun["what"], begun["subject"], begun["on"], begun["alert"]) == (
+        "begun",
+        "shop.orders",
+        "quarantine",
+        "held",
+    )
+    assert (ended["what"], ended["text"].split(" (")[0]) == (
+        "ended", "shop.orders of shop: no longer quarantined after 1 h 1 min"
+    )  # fmt: skip
+    assert "secret-row" not in json.dumps([begun, ended])
+
+
+def test_letters_that_wait_begin_an_alert_and_their_end_ends_it(
+    store: MemoryStore, run: Run, place: Path, receiver: Receiver
+) -> None:
+    config = publish(store, configured(place, "dead"))
+    letters(store, config, 1)
+    assert run("dead") == Rounded()
+    letters(store, config, 1)
+    assert run("dead") == Rounded(begun=1, sent=1)
+    [message] = receiver.messages
+    assert "2 dead letters of shop to replay (missing_op 2)" in message["text"]
+    assert "secret-row" not in json.dumps(message)
+    for path in paths(store, "dead"):
+        store.delete(path)
+    assert run("dead") == Rounded(ended=1, sent=1)
+
+
+@pytest.mark.parametrize(("rule", "subject"), [("late", ""), ("orders", "shop.orders")])
+def test_a_change_that_waits_too_long_begins_an_alert(
+    store: Store, run: Run, place: Path, receiver: Receiver, rule: str, subject: str
+) -> None:
+    config = publish(store, configured(place, rule))
+    accept(store, config, "shop", EVENT, now=datetime.now(UTC))
+
+    def told(minutes: float) -> Rounded:
+        backlog.tell(store, config.streams["shop"], datetime.now(UTC) + timedelta(minutes=minutes))
+        return run(rule, minutes=minutes)
+
+    assert told(14) == Rounded()
+    assert told(16) == Rounded(begun=1, sent=1)
+    assert told(14) == Rounded()  # it ends well below the limit: it does not flicker
+    assert told(11) == Rounded(ended=1, sent=1)
+    assert [(one["what"], one["subject"]) for one in receiver.messages] == [("begun", subject), ("ended", subject)]
+
+
+@pytest.mark.parametrize(
+    ("status", "begins"),
+    [
+        ({"lag": 2 * 10**9}, True),
+        ({"lag": 10**6}, False),
+        ({"stopped": "the slot is gone: secret-row"}, True),
+        ({"wal_status": "lost"}, True),
+        ({"waits": "nobody answers"}, False),
+    ],
+)
+def test_a_slot_that_is_behind_or_not_read_begins_an_alert(
+    store: Store, run: Run, receiver: Receiver, status: dict[str, Any], begins: bool
+) -> None:
+    pulls.write_state(store, "crm", "crm", SourceStatus(layout.instant(datetime.now(UTC)), **status))
+    assert run("slot").begun == begins
+    assert len(receiver.messages) == begins
+    assert "secret-row" not in json.dumps(receiver.messages)
+
+
+def test_a_pull_that_nobody_makes_any_more_begins_an_alert(store: Store, run: Run, receiver: Receiver) -> None:
+    pulls.write_state(store, "crm", "crm", SourceStatus(layout.instant(datetime.now(UTC))))
+    assert run("slot") == Rounded()
+    assert run("slot", minutes=11).begun == 1
+    assert "no pull has looked at crm for 11 min" in receiver.messages[0]["text"]
+
+
+def test_what_cannot_be_read_begins_nothing_and_ends_nothing(
+    store: Store, run: Run, place: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run("slot") == run("late") == Rounded()  # neither a pull nor dispatch has said anything
+    found = hold(store)
+    assert run("held").begun == 1
+    lift(store, found)
+    config = publish(store, configured(place, "held"))
+
+    def away(prefix: str | None = None, *, offset: str | None = None) -> Any:
+        if prefix is not None and prefix.startswith("quarantine"):
+            raise REFUSED
+        return store.list(prefix, offset=offset)
+
+    broken = InterruptedStore(store)  # type: ignore[arg-type]
+    monkeypatch.setattr(broken, "list", away)
+    assert run(on=broken, config=config) == Rounded()
+    assert run("held").ended == 1
+
+
+def test_a_target_that_is_away_is_tried_six_times_and_then_it_is_said(
+    store: Store, run: Run, place: Path, receiver: Receiver
+) -> None:
+    receiver.planned = [503] * 20
+    found = hold(store)
+    waited, outcomes = 0.0, [run("held")]
+    for pause in PAUSES[1:]:
+        waited += pause.total_seconds() / 60
+        early = run("held", minutes=pause.total_seconds() / 60 - 0.5)
+        assert (early.failed, early.sent) == (0, 0)
+        outcomes.append(run("held", minutes=pause.total_seconds() / 60 + 0.1))
+    assert [one.failed for one in outcomes] == [1] * 6
+    assert [one.untold for one in outcomes] == [0] * 5 + [1]
+    assert run("held", minutes=1000) == Rounded()
+    assert len({(headers["webhook-id"], body) for headers, body in receiver.got}) == 1
+    [told] = view(store, place).told
+    assert (told.state, told.tries, told.why) == ("failed", 6, "it answered HTTP 503; given up")
+    receiver.planned.clear()
+    lift(store, found)
+    assert run("held") == Rounded(ended=1, sent=1)  # its end is told all the same
+
+
+def view(store: Store, place: Path) -> AlertView:
+    found = alerts_view(store, publish(store, configured(place, "held")), datetime.now(UTC))
+    return found.alerts[0]
+
+
+def test_an_answer_that_is_lost_is_said_and_the_same_is_sent_again(
+    store: Store, run: Run, place: Path, receiver: Receiver
+) -> None:
+    receiver.planned = ["drop"]
+    hold(store)
+    assert run("held") == Rounded(begun=1, unknown=1)
+    [told] = view(store, place).told
+    assert (told.state, "may have arrived; 5 more tries" in told.why) == ("waits", True)
+    assert run("held", minutes=2) == Rounded(sent=1)
+    assert len({(headers["webhook-id"], body) for headers, body in receiver.got}) == 1
+    assert view(store, place).told[0].state == "sent"
+
+
+def test_one_target_that_is_away_keeps_no_other(store: Store, run: Run, place: Path, receiver: Receiver) -> None:
+    (place / "none").write_text("http://127.0.0.1:9/")
+    other = f", gone: {{webhook: 'file:{place}/none', secret: 'file:{place}/key'}}"
+    config = publish(store, configured(place, "held", targets=other))
+    hold(store)
+    assert run(config=config) == Rounded(begun=1, sent=1, failed=1)
+    assert run("held", minutes=5) == Rounded()  # and one that firn.yaml no longer names is told nothing
+    states = {one.target: (one.state, one.why) for one in view(store, place).told}
+    assert states == {"oncall": ("sent", ""), "gone": ("failed", "firn.yaml no longer names the target")}
+
+
+def test_what_comes_and_goes_begins_again_only_after_a_while(store: Store, run: Run, receiver: Receiver) -> None:
+    lift(store, hold(store))
+    first = hold(store, n=2)
+    assert run("held").begun == 1
+    lift(store, first)
+    assert run("held").ended == 1
+    hold(store, n=3)
+    assert run("held", minutes=QUIET.total_seconds() / 60 - 1).begun == 0
+    assert run("held", minutes=QUIET.total_seconds() / 60 + 1).begun == 1
+    assert len({headers["webhook-id"] for headers, _ in receiver.got}) == 3
+
+
+def test_many_that_are_held_are_fifty_alerts_and_one(store: Store, run: Run) -> None:
+    for number in range(60):
+        hold(store, f"shop.t{number:02}")
+    assert run("held").begun == 51
+    known = alert_log.read_all(store)
+    assert known.newest("held", place_of("shop", "more")) is not None
+    assert sum(run("held").sent for _ in range(3)) > 20  # as many as a round has time for
+
+
+def test_an_alert_that_outlives_its_beginning_begins_once_more(
+    store: MemoryStore, run: Run, receiver: Receiver
+) -> None:
+    hold(store)
+    run("held")
+    [begun] = [path for path in paths(store, "alerts") if path.endswith(".begun")]
+    store.delete(begun)  # as the lifecycle rule does, the oldest object first
+    assert run("held") == Rounded(begun=1, sent=1)
+    assert len({headers["webhook-id"] for headers, _ in receiver.got}) == 2
+
+
+def test_a_rule_that_is_gone_ends_nothing_and_tells_nobody(store: Store, run: Run) -> None:
+    found = hold(store)
+    assert run("held").begun == 1
+    lift(store, found)
+    assert run("dead") == Rounded()
+    assert run("held") == Rounded(ended=1, sent=1)
+
+
+def test_rounds_at_once_tell_nobody_twice(store: Store, run: Run, place: Path, way: Way, receiver: Receiver) -> None:
+    config = publish(store, configured(place, "held"))
+    hold(store)
+    start = threading.Barrier(6)
+
+    def one() -> None:
+        start.wait()
+        alert_round.run(store, config, way, datetime.now(UTC))
+
+    threads = [threading.Thread(target=one) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    run("held")
+    assert [one["what"] for one in receiver.messages] == ["begun"]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_whoever_dies_anywhere_the_next_round_finishes_it(
+    store: MemoryStore, run: Run, place: Path, receiver: Receiver, when: When
+) -> None:
+    """Killed before or after each call of the storage: a begin and an end, one object each; each told, and more than
+    once only where the maker died between the message and its note, under the same id."""
+    config = publish(store, configured(place, "held"))
+    repeated = steps = 0
+    for at in range(1, 60):
+        inner = MemoryStore()
+        receiver.got.clear()
+        found = hold(inner)
+        calls = 0
+        for phase in ("begun", "ended"):
+            interrupted = InterruptedStore(inner, at=at - calls if phase == "ended" else at, when=when)
+            try:
+                run(on=interrupted, config=config)
+            except Died:
+                steps += 1
+            calls += interrupted.calls
+            for minutes in (0, 4, 5):  # by then nobody makes a try any more
+                run(on=inner, config=config, minutes=minutes)
+            if phase == "begun":
+                lift(inner, found)
+        names = Counter(path.rpartition(".")[2] for path in paths(inner, "alerts") if path.count(".") == 1)
+        assert names == {"begun": 1, "ended": 1}, (at, when)
+        ids = Counter(headers["webhook-id"].rpartition("-")[2] for headers, _ in receiver.got)
+        assert set(ids) == {"begun", "ended"}, (at, when)
+        assert max(ids.values()) <= 2
+        assert len({(headers["webhook-id"], body) for headers, body in receiver.got}) == 2
+        repeated += sum(ids.values()) - 2
+    assert steps >= 20
+    assert repeated == (2 if when == "before" else 0)  # a begin and an end that were sent and not noted
+
+
+@pytest.mark.parametrize("fault", ["refused", "lost before", "lost after"])
+def test_writes_that_fail_or_whose_answers_are_lost_are_finished_by_the_next_round(
+    run: Run, place: Path, receiver: Receiver, fault: Any
+) -> None:
+    for at in range(5):
+        faulty = FaultyStore()
+        config = publish(faulty, configured(place, "held"))
+        hold(faulty)
+        receiver.got.clear()
+        faulty.faults = [None] * at + [fault] * 3
+        run(on=faulty, config=config)
+        faulty.faults = []
+        for minutes in (0, 4, 8):
+            run(on=faulty, config=config, minutes=minutes)
+        assert {headers["webhook-id"].rpartition("-")[2] for headers, _ in receiver.got} == {"begun"}
+        assert len({body for _, body in receiver.got}) == 1
+        assert 1 <= len(receiver.got) <= 2, (at, fault)
+        assert sum(path.endswith(".begun") for path in paths(faulty, "alerts")) == 1
+
+
+def test_freshness_believes_the_state_while_it_is_new_and_looks_at_the_log_when_nobody_dispatches(
+    store: Store, run: Run, place: Path
+) -> None:
+    config = publish(store, configured(place, "late"))
+    old = datetime.now(UTC) - timedelta(hours=3)
+    judged = backlog_gate.judged("shop", 1, 1, 1, old, config.streams["shop"].backlog, datetime.now(UTC))
+    store.put(layout.state_path("shop"), backlog_gate.encode(judged), mode="overwrite")
+    assert run("late", minutes=30) == Rounded()  # dispatch has said nothing for half an hour, and nothing waits
+    assert run("late").begun == 1
+    accept(store, config, "shop", EVENT, now=datetime.now(UTC))
+    assert run("late", minutes=14).ended == 0
+    store.delete(layout.state_path("shop"))
+    assert run("late", minutes=1).ended == 1
+    assert run("late", minutes=30).begun == 1
+
+
+def test_views_name_what_is_watched_in_words(place: Path) -> None:
+    config = parse(configured(place, *RULES))
+    found = {one.name: one.watches for one in alerts_view(MemoryStore(), config, datetime.now(UTC)).rules}
+    assert found == {
+        "late": "shop: a change waits 15 min for its commit",
+        "orders": "shop.orders: a change waits 15 min for its commit",
+        "dead": "every stream: 2 dead letters to replay",
+        "held": "every stream: anything is quarantined",
+        "slot": "sources of every stream: a slot is 1.0 GB behind, or nobody reads it",
+    }
