@@ -251,8 +251,7 @@ class SelfCheck:
     def _remove_abandoned(self, config: "Config") -> None:
         """What checks left that were killed."""
         for name, stream in config.streams.items():
-            found = _NAME.fullmatch(name)
-            if found is not None and int(found[1], 16) < time.time() - _ABANDONED_SECONDS:
+            if is_abandoned(name):
                 namespace = stream.target(_SOURCE).namespace
                 other = SelfCheck(self._stack, namespace, self._timeout, self._report)
                 other.name, other._table = name, (namespace, name)
@@ -304,6 +303,12 @@ class SelfCheck:
         if self._made_namespace:
             with suppress(NoSuchNamespaceError, NamespaceNotEmptyError):
                 catalog.drop_namespace(self._namespace)
+
+
+def is_abandoned(name: str) -> bool:
+    """Whether a stream or a table of this name is of a check that was killed: it began more than a day ago."""
+    found = _NAME.fullmatch(name)
+    return found is not None and int(found[1], 16) < time.time() - _ABANDONED_SECONDS
 
 
 def with_stream(text: str, stream: str, table: str) -> str:

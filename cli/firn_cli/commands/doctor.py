@@ -1,10 +1,13 @@
 """`firn doctor`: is everything here that Firn needs, and if not, what to do."""
 
+import logging
+import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +17,7 @@ import firn
 from firn.deployment.stack import NoStack
 from firn.deployment.target import find_stack, is_deployed
 from firn.deployment.terminal import counted, print_json, spinner
-from firn.errors import FirnError
+from firn.errors import ConfigError, FirnError
 from firn.extras import DISTRIBUTION, EXTRA_OF
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 from firn_cli.self_check import Check, SelfCheck
@@ -27,7 +30,11 @@ def command(
         bool,
         typer.Option("--deep", help="Send changes all the way into a table that is removed again. Runs jobs."),
     ] = False,
-    namespace: Annotated[str, typer.Option(help="--deep: where its table is made.")] = "firn_check",
+    catalog: Annotated[
+        bool,
+        typer.Option("--catalog", help="Make a table in the catalog that firn.yaml names, commit to it and drop it."),
+    ] = False,
+    namespace: Annotated[str, typer.Option(help="--deep, --catalog: where the table is made.")] = "firn_check",
     timeout: Annotated[float, typer.Option(help="--deep: seconds to wait for a job at most.", min=1)] = 900.0,
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
@@ -35,7 +42,8 @@ def command(
     """Check this machine, firn.yaml and the running stack. Installation, Java, jars, port. Exit code 1:
     something is wrong."""
     checks = []
-    for one in _found(config, folder, port, (namespace, timeout) if deep else None):
+    found = _found(config, folder, port, (namespace, timeout) if deep else None)
+    for one in chain(found, _catalog(config, folder, namespace) if catalog else ()):
         checks.append(one)
         if not as_json:
             _show(one)
@@ -64,6 +72,38 @@ def _found(config: Path, folder: Path, port: int, deep: tuple[str, float] | None
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with spinner() as say:
         yield from SelfCheck(find_stack(folder), *deep, lambda part: say(f"self-check: {part}")).checks()
+
+
+def _catalog(config: Path, folder: Path, namespace: str) -> Iterator[Check]:
+    """The parts of `--catalog`; one that says why, where no catalog is named."""
+    from firn_cli.catalog_check import CatalogCheck
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    logging.getLogger("pyiceberg").setLevel(logging.ERROR)  # it tells of each commit that it tries again
+    try:
+        address, warehouse, env = _place(config, folder)
+        with spinner() as say:
+            yield from CatalogCheck(address, warehouse, env, namespace, lambda part: say(f"catalog: {part}")).checks()
+    except FirnError as error:
+        yield Check(
+            "catalog", False, str(error), f"name one in {config} (docs/catalogs.md), or start the stack: firn up"
+        )
+
+
+def _place(config: Path, folder: Path) -> tuple[str, str, Mapping[str, str]]:
+    """Address, warehouse and environment of the catalog: the file's, else the stack's. Raises ConfigError, NoStack,
+    StorageUnavailable."""
+    from firn.config.reader import parse
+    from firn.deployment.config_text import config_text
+
+    said = parse(config_text(config), str(config)) if config.is_file() else None
+    if said is None or not said.catalog.address:
+        found = find_stack(folder)
+        return found.catalog_address(), found.warehouse, {**os.environ, **found.env}
+    warehouse = said.warehouse or os.environ.get("FIRN_WAREHOUSE", "") or said.catalog.properties.get("warehouse", "")
+    if not warehouse:
+        raise ConfigError(f"{config} names a catalog and no warehouse: write warehouse: s3://bucket/prefix")
+    return said.catalog.address, warehouse, os.environ
 
 
 def _checks(config: Path, folder: Path, port: int) -> list[Callable[[], Check]]:

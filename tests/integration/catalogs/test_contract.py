@@ -2,7 +2,9 @@
 
 import itertools
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Barrier
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pytest
@@ -14,6 +16,7 @@ from pyiceberg.types import LongType
 
 import firn_lake
 from firn.tables import table_state
+from firn_cli.catalog_check import CatalogCheck
 from firn_lake.refs.branches import NotAhead
 from firn_lake.tables import TableNotFound, list_tables
 from tests.integration.catalogs.conftest import Ground
@@ -210,3 +213,21 @@ def test_a_dropped_table_is_gone_and_its_name_free(ground: Ground, catalog: Cata
         assert ids(again) == []
     with pytest.raises(NoSuchTableError):
         catalog.drop_table((table.name()[0], "never"))
+
+
+def test_a_purged_table_leaves_no_file(catalog: Catalog, table: Table) -> None:
+    folder = Path(urlsplit(table.location()).path)  # file:/… or file:///…
+    assert [path for path in folder.rglob("*") if path.is_file()]
+    catalog.purge_table(table.name())
+    assert not catalog.table_exists(table.name())
+    assert [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".crc"] == []
+
+
+def test_the_doctor_finds_what_firn_rests_on_and_leaves_nothing(ground: Ground, catalog: Catalog) -> None:
+    found = {one.name: one for one in CatalogCheck(ground.address, ground.warehouse, ground.env, "firn_check").checks()}
+    parts = ("reach", "create", "writers", "conflict", "drop")
+    assert {name: found[name].ok for name in parts} == dict.fromkeys(parts, True), found
+    assert found["catalog"].ok is (None if ground.kind == "glue" else True)
+    assert not catalog.namespace_exists("firn_check")
+    left = Path(ground.warehouse.removeprefix("file://")).rglob("firn_check_*/**/*")
+    assert [path for path in left if path.is_file()] == []

@@ -13,8 +13,10 @@ from urllib.parse import urlsplit
 
 from hive_metastore.ThriftHiveMetastore import Client
 from hive_metastore.ttypes import EnvironmentContext, InvalidObjectException, MetaException
+from pyiceberg.catalog import MetastoreCatalog
 from pyiceberg.catalog.hive import HiveCatalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchNamespaceError
+from pyiceberg.typedef import Identifier
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.protocol.TProtocol import TProtocolException
 from thrift.Thrift import TApplicationException, TException
@@ -46,6 +48,10 @@ class _HiveCatalog(HiveCatalog):
     @staticmethod
     def _create_hive_client(properties: dict[str, str]) -> Any:
         return _Metastores(properties)
+
+    def purge_table(self, identifier: str | Identifier) -> None:
+        """Drops the table and its files; PyIceberg leaves it out for Hive. Raises NoSuchTableError."""
+        MetastoreCatalog.purge_table(self, identifier)
 
 
 class _Metastores:
