@@ -14,7 +14,7 @@ from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId
 from sqlalchemy import text
 
 from firn.config.catalogs import KINDS, read_address
-from firn.config.tried_catalogs import PRODUCTS, READ, product_of
+from firn.config.tried_catalogs import PRODUCTS, READ, UNTRIED, product_of
 from firn_cli.catalog_check import CatalogCheck
 from firn_cli.main import main
 from firn_cli.self_check import Check
@@ -175,3 +175,11 @@ def _schema() -> Any:
     import pyarrow as pa
 
     return pa.schema([("id", pa.int64())])
+
+
+def test_the_page_of_catalogs_says_what_the_doctor_says() -> None:
+    page = (Path(__file__).parents[3] / "docs/catalogs.md").read_text()
+    found = [line for line in page.splitlines() if line.startswith("| ") and line.count("|") == 5][1:]
+    assert found == [f"| {one.name} | `{one.kind}` | {one.state} | {one.how} |" for one in PRODUCTS]
+    for one in PRODUCTS:
+        assert one.state != UNTRIED or f"\n| {one.name} | `https://" in page
