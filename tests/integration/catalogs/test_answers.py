@@ -14,6 +14,8 @@ from pyiceberg.catalog import Catalog
 import firn_lake
 from firn.config.catalogs import NESSIE
 from firn.errors import ConfigError, TransientError, UnknownOutcome
+from firn_cli.catalog_check import CatalogCheck
+from firn_cli.self_check import Check
 from firn_lake.catalogs.catalog import open_catalog
 from firn_spark.catalog_failover import answering
 from tests.integration.catalogs.test_contract import SCHEMA, ids, rows
@@ -279,3 +281,44 @@ def test_a_nessie_is_read_and_nothing_is_committed_to_it(server: RestServer, tmp
             write()
     assert not [call for call in server.calls if call[0] == "POST"]
     assert ids(plain.load_table(f"{name}.t")) == [1]
+
+
+def doctor(tmp_path: Path, address: str) -> dict[str, Check]:
+    check = CatalogCheck(address, f"file://{tmp_path}/warehouse", {}, "firn_check")
+    return {one.name: one for one in check.checks()}
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_the_doctor_of_a_catalog_that_lets_nobody_in_says_where_credentials_go(
+    server: RestServer, tmp_path: Path, status: int
+) -> None:
+    server.status = status
+    found = doctor(tmp_path, server.url)
+    assert (found["reach"].ok, found["create"].found, found["drop"].found) == (False, "not tried", "not tried")
+    assert "PYICEBERG_CATALOG__FIRN__TOKEN" in found["reach"].advice
+
+
+def test_the_doctor_of_a_catalog_that_hangs_does_not_hang(tmp_path: Path) -> None:
+    with hanging() as stuck:
+        began = time.monotonic()
+        found = doctor(tmp_path, f"{stuck}#firn.answer-seconds=0.3")
+        assert time.monotonic() - began < 5
+    assert (found["reach"].ok, found["drop"].found) == (False, "not tried")
+    assert stuck in found["reach"].found
+
+
+def test_the_doctor_of_a_catalog_that_loses_an_answer_drops_what_it_made(server: RestServer, tmp_path: Path) -> None:
+    server.lose = lambda method, path: method == "POST" and path.endswith("/firn_check/tables")
+    found = doctor(tmp_path, server.url)
+    assert (found["create"].ok, found["writers"].found, found["drop"].ok) == (False, "not tried", True)
+    assert "not known whether" in found["create"].found
+    assert not opened(tmp_path, server.url).namespace_exists("firn_check")
+
+
+def test_the_doctor_makes_nothing_in_a_nessie_and_says_why(server: RestServer, tmp_path: Path) -> None:
+    server.overrides[NESSIE] = "true"
+    server.calls.clear()
+    found = doctor(tmp_path, server.url)
+    assert (found["reach"].ok, found["create"].ok, found["drop"].found) == (True, False, "not tried")
+    assert "is a Nessie, and Firn only reads from it" in found["create"].found
+    assert {method for method, _ in server.calls} <= {"GET", "HEAD"}
