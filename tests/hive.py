@@ -20,7 +20,7 @@ from examples.sources.processes import Server, free_port
 from tests.postgresql import postgresql
 
 ROOT = Path(__file__).resolve().parents[1]
-HIVE = ROOT / ".cache" / "hive"
+HIVE = ROOT / ".cache" / "servers" / "hive"
 _JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=WARN", f"-Dmetastore.home={HIVE}")
 _NOT_FROM_SPARK = ("hive", "spark", "datanucleus", "derby", "jdo", "javax.jdo", "log4j")
 
@@ -44,7 +44,7 @@ class Metastore:
 
 def missing() -> str | None:
     """Why there is no metastore here, as a reason to skip; None if there is."""
-    if not (HIVE / ".firn-setup").exists():
+    if not (HIVE.parent / ".firn-setup").exists():
         return "Hive is not installed: run `make setup-servers`"
     return None if shutil.which("java") else "Hive needs Java"
 

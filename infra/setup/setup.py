@@ -11,7 +11,7 @@ and does nothing when all is in place. Run it by `make setup`.
     setup.py --localstack  also LocalStack (on Python 3.13), in one of its own
     setup.py --engines     also other readers of Iceberg: DuckDB with its extension, and Polars and Daft, apart
     setup.py --trino       also Trino, another such reader, in .cache/trino (by Maven; it runs on Java 24 or newer)
-    setup.py --servers     also a Hive Metastore, in .cache/hive (by Maven), for `make test-servers`
+    setup.py --servers     also a Hive Metastore and a Nessie, in .cache/servers (by Maven), for `make test-servers`
     setup.py --docs        also what builds the documentation and checks the HTTP API by it, in one of its own
     setup.py --tests       what the tests use: --docs, DuckDB with its extension, Playwright; SAM and LocalStack on 3.13
     setup.py --bench       also what the benchmarks compare with (Polars, delta-rs, dlt, …), in one of its own
@@ -53,7 +53,7 @@ JARS = ROOT / ".cache" / "jars"
 JARS_LOCK = ROOT / "infra" / "setup" / "jars.lock"
 ARCHIVE = ROOT / ".cache" / "spark.jsa"
 TRINO = ROOT / ".cache" / "trino"
-HIVE = ROOT / ".cache" / "hive"
+SERVERS = ROOT / ".cache" / "servers"
 ARRIVING = ROOT / ".cache" / "arriving"
 MAVEN_SECONDS = 1200  # for one file, of up to 900 MB
 MAVEN_COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
@@ -272,21 +272,23 @@ def server(folder: Path, lock: Path, place: Callable[[list[str]], None]) -> bool
     return True
 
 
-def hive() -> bool:
-    """Fetch what infra/setup/servers.lock names into .cache/hive by Maven: a metastore, and jars into its lib."""
+def servers() -> bool:
+    """Fetch what infra/setup/servers.lock names into .cache/servers by Maven: a Hive Metastore and a Nessie."""
     lock = ROOT / "infra/setup/servers.lock"
 
     def place(words: list[str]) -> None:
-        group, name, version, kind, classifier, sha256 = words
+        group, name, version, kind, classifier, sha256, folder = words
         ends = "" if classifier == "-" else f"-{classifier}"
         artifact = f"{group}:{name}:{version}:{kind}" + ends.replace("-", ":")
         got = by_maven(lock, artifact, ARRIVING / f"{name}-{version}{ends}.{kind}", sha256)
         if kind == "jar":
-            got.replace(HIVE / "lib" / got.name)
+            (SERVERS / folder).mkdir(parents=True, exist_ok=True)
+            got.replace(SERVERS / folder / got.name)
         else:
-            next(unpacked(got).glob("apache-hive-*")).replace(HIVE)
+            (SERVERS / folder).parent.mkdir(parents=True, exist_ok=True)
+            next(unpacked(got).glob("apache-hive-*")).replace(SERVERS / folder)
 
-    return server(HIVE, lock, place)
+    return server(SERVERS, lock, place)
 
 
 def trino() -> bool:
@@ -330,7 +332,7 @@ def main() -> None:
     if "--trino" in wanted:
         steps.append(trino)
     if "--servers" in wanted:
-        steps.append(hive)
+        steps.append(servers)
     if "--bench" in wanted:
         steps.append(lambda: environment(BENCH_VENV, ROOT / "infra/setup/bench.lock"))
     if "--kafka" in wanted:

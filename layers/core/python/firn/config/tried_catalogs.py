@@ -37,7 +37,10 @@ PRODUCTS: Final = (
     Product("PostgreSQL", "sql", "", TRIED, "by every run of the tests, on a real server"),
     Product("AWS Glue", "glue", "", EMULATED, "by every run of the tests, on moto's emulation; never on AWS"),
     Product("Hive Metastore", "hive", "", TRIED, "4.0.0 over PostgreSQL, by `make test-servers` and `make soak`"),
-    Product("Nessie", "nessie", "", READ, "Firn reads it and commits nothing to it (docs/adr/0074-hive-and-nessie.md)"),
+    Product(
+        "Nessie", "nessie", "", READ,
+        "0.99.0, by `make test-servers` and `make soak`; Firn commits nothing to it (docs/adr/0074-hive-and-nessie.md)",
+    ),
     Product("AWS Glue by Iceberg REST", "rest", r"//glue\.[^/]*amazonaws\.com", UNTRIED, _SETTINGS),
     Product("Amazon S3 Tables", "rest", r"//s3tables\.[^/]*amazonaws\.com", UNTRIED, _SETTINGS),
     Product("Snowflake Open Catalog", "rest", r"\.snowflakecomputing\.com", UNTRIED, _SETTINGS),
