@@ -147,7 +147,7 @@ class CatalogCheck:
         older = [one.snapshot_id for one in table.metadata.snapshots if one.snapshot_id != now]
         for seen in (None, *older[:1]):
             with suppress(CommitFailedException):
-                rule = AssertRefSnapshotId(ref="main", snapshot_id=seen)
+                rule = AssertRefSnapshotId.model_validate({"ref": "main", "snapshot-id": seen})
                 catalog.commit_table(table, (rule,), (SetPropertiesUpdate(updates={"firn.late": "yes"}),))
                 raise _Failed(f"a commit was taken that had seen {_snapshot(seen)}, while {_snapshot(now)} is there")
         return "a commit that has not seen the newest one is refused"
