@@ -106,6 +106,7 @@ def test_storage_settings_come_from_the_environment() -> None:
     assert properties["s3.endpoint"] == "http://127.0.0.1:9000"
     assert properties["s3.force-virtual-addressing"] == "false"
     assert properties["s3.region"] == "eu-west-1"
+    assert storage_properties({**env, "AWS_ENDPOINT_URL_S3": "https://s3"})["s3.endpoint"] == "https://s3"
     assert storage_properties({}) == {}
 
 

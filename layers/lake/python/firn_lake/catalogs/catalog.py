@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from firn.config.catalogs import REGION, Address, pyiceberg_properties, read_address, servers
 from firn.config.region import region_of
+from firn.config.tried_storages import s3_endpoint
 from firn.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -25,8 +26,9 @@ def open_catalog(
 ) -> "Catalog":
     """The Iceberg catalog at `catalog_uri` (firn.config.catalogs tells the kinds), warehouse at `warehouse`.
 
-    Storage settings come from `env` (the process environment by default): AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID,
-    AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION; FIRN_COLD_CACHE (a folder) and FIRN_COLD_CACHE_BYTES.
+    Storage settings come from `env` (the process environment by default): AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL,
+    AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION; FIRN_COLD_CACHE (a folder) and
+    FIRN_COLD_CACHE_BYTES.
     `read_only`: tables' metadata is read, and nothing else can be done. Raises ConfigError for a URL that names no
     known kind, a number of bytes that is none, or S3 or Glue without a region; TransientError if a catalog that is
     asked over HTTP does not answer.
@@ -75,12 +77,13 @@ def open_address(address: Address, properties: Mapping[str, str]) -> "Catalog":
 def storage_properties(env: Mapping[str, str]) -> dict[str, str]:
     """PyIceberg's `s3.*` properties for the AWS_* settings in `env`; empty where none are set."""
     names = {
-        "s3.endpoint": "AWS_ENDPOINT_URL",
         "s3.access-key-id": "AWS_ACCESS_KEY_ID",
         "s3.secret-access-key": "AWS_SECRET_ACCESS_KEY",
         "s3.session-token": "AWS_SESSION_TOKEN",
     }
     properties = {key: env[name] for key, name in names.items() if env.get(name)}
+    if endpoint := s3_endpoint(env):
+        properties["s3.endpoint"] = endpoint
     if env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION"):
         properties["s3.region"] = region_of(env)
     if "s3.endpoint" in properties:
