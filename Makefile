@@ -6,7 +6,7 @@ export AWS_EC2_METADATA_DISABLED := true
 export SAM_CLI_TELEMETRY := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-sam setup-checkov setup-localstack setup-tests setup-engines setup-trino setup-servers setup-bench setup-kafka demo example-postgres example-mysql example-kafka example-backfill up docs setup-docs deploy-local undeploy-local test test-unit test-property test-model test-stack test-spark test-e2e test-servers mutants soak check check-code check-functions sam templates cfn-lint checkov hadolint package wheel upload bench lock clean console-assets console-lighthouse
+.PHONY: help setup setup-sam setup-checkov setup-localstack setup-tests setup-engines setup-trino setup-servers setup-versitygw setup-bench setup-kafka demo example-postgres example-mysql example-kafka example-backfill up docs setup-docs deploy-local undeploy-local test test-unit test-property test-model test-stack test-spark test-e2e test-servers mutants soak check check-code check-functions sam templates cfn-lint checkov hadolint package wheel upload bench lock clean console-assets console-lighthouse
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -77,19 +77,20 @@ test-spark: setup  ## the commit job with real Spark and Iceberg
 test-e2e: setup-tests  ## through every part: HTTP and SQS in, tables out
 	@$(BIN)/python -m pytest tests/e2e
 
-test-servers: setup-servers  ## the catalogs' tests against real servers that `make setup` does not fetch: a Hive Metastore, a Nessie (needs Maven, PostgreSQL, Java 21)
+test-servers: setup-servers setup-versitygw  ## tests against real servers that `make setup` does not fetch: a Hive Metastore, a Nessie (needs Maven, PostgreSQL, Java 21), an S3 (Go)
 	@$(BIN)/python -m pytest tests/integration/catalogs/test_metastore.py tests/integration/catalogs/test_nessie.py tests/integration/catalogs/test_contract.py \
-	  tests/integration/spark/test_catalogs.py -k "hive or metastore or nessie"
+	  tests/integration/spark/test_catalogs.py tests/integration/storages tests/integration/stack/test_files_in_s3.py \
+	  tests/integration/spark/test_storages.py -k "hive or metastore or nessie or versitygw"
 
 mutants: setup  ## seeded mistakes: each must be found by the test that names it, with Spark and Iceberg too
 	@FIRN_MUTANTS=all $(BIN)/python -m pytest tests/mutants
 
 # Both parts run, whatever the first one says. FIRN_SEED=… runs the second with that seed again.
-soak: setup-servers  ## hours of random histories, faults and real kills; prints the seeds that replay them
+soak: setup-servers setup-versitygw  ## hours of random histories, faults and real kills; prints the seeds that replay them
 	@seed=$${FIRN_SEED:-$$RANDOM}; echo "FIRN_SEED=$$seed"; failed=0; \
 	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest --hypothesis-seed=$$seed tests/property tests/model tests/faults || failed=1; \
 	FIRN_SOAK=1 FIRN_SEED=$$seed $(BIN)/python -m pytest -rP tests/attacks tests/mutants tests/integration/spark \
-	  tests/integration/catalogs tests/unit/lake/test_bounded_memory.py tests/unit/sources tests/integration/sources tests/e2e || failed=1; \
+	  tests/integration/catalogs tests/integration/storages tests/unit/lake/test_bounded_memory.py tests/unit/sources tests/integration/sources tests/e2e || failed=1; \
 	echo "FIRN_SEED=$$seed"; exit $$failed
 
 # Side by side, and all of them, whatever the first one says; BESIDE=docs: and the documentation with them.
@@ -153,6 +154,9 @@ setup-trino:
 
 setup-servers:
 	@$(PYTHON) infra/setup/setup.py --servers
+
+setup-versitygw:
+	@$(PYTHON) infra/setup/setup.py --versitygw
 
 setup-bench:
 	@$(PYTHON) infra/setup/setup.py --bench

@@ -12,6 +12,7 @@ and does nothing when all is in place. Run it by `make setup`.
     setup.py --engines     also other readers of Iceberg: DuckDB with its extension, and Polars and Daft, apart
     setup.py --trino       also Trino, another such reader, in .cache/trino (by Maven; it runs on Java 24 or newer)
     setup.py --servers     also a Hive Metastore and a Nessie, in .cache/servers (by Maven), for `make test-servers`
+    setup.py --versitygw   also an S3 server for tests, in .cache/storages (by Go; it is left out where there is none)
     setup.py --docs        also what builds the documentation and checks the HTTP API by it, in one of its own
     setup.py --tests       what the tests use: --docs, DuckDB with its extension, Playwright; SAM and LocalStack on 3.13
     setup.py --bench       also what the benchmarks compare with (Polars, delta-rs, dlt, …), in one of its own
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -34,9 +36,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "infra" / "local"))
+sys.path[:0] = [str(ROOT / "infra" / "local"), str(ROOT)]
 
 from firn_local import java, spark_classes, spark_jars  # noqa: E402 (the standard library alone, and no more)
+from infra.setup import go_build  # noqa: E402 (the same)
 
 VENV = ROOT / ".venv"
 SAM_VENV = ROOT / ".venv-sam"
@@ -54,8 +57,10 @@ JARS_LOCK = ROOT / "infra" / "setup" / "jars.lock"
 ARCHIVE = ROOT / ".cache" / "spark.jsa"
 TRINO = ROOT / ".cache" / "trino"
 SERVERS = ROOT / ".cache" / "servers"
+VERSITYGW = ROOT / ".cache" / "storages" / "versitygw"
 ARRIVING = ROOT / ".cache" / "arriving"
 MAVEN_SECONDS = 1200  # for one file, of up to 900 MB
+GO_SECONDS = 3600  # versitygw and all that it is made of: minutes on a machine that does nothing else
 MAVEN_COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
 
 
@@ -291,6 +296,29 @@ def servers() -> bool:
     return server(SERVERS, lock, place)
 
 
+def versitygw() -> bool:
+    """Build what infra/setup/versitygw names into .cache/storages. True if it was; says so where it can't be."""
+    module, stamp_file = ROOT / "infra/setup/versitygw", VERSITYGW.with_name("versitygw.firn-setup")
+    stamp = stamp_of(module / "go.mod", module / "go.sum", python=f"{sys.platform} {platform.machine()}")
+
+    def built() -> str:
+        with VERSITYGW.open("rb") as opened:
+            return f"{stamp} {hashlib.file_digest(opened, 'sha256').hexdigest()}"
+
+    if VERSITYGW.exists() and stamp_file.exists() and stamp_file.read_text() == built():
+        return False
+    if why := go_build.lacks(module):
+        print(f"setup: versitygw is not built, and its tests are skipped: {why}")
+        return False
+    VERSITYGW.parent.mkdir(parents=True, exist_ok=True)
+    making = VERSITYGW.with_name("versitygw.making")
+    build = go_build.command(module, "github.com/versity/versitygw/cmd/versitygw", making)
+    run("build versitygw", *build, seconds=GO_SECONDS)
+    making.replace(VERSITYGW)
+    replace(stamp_file, built())
+    return True
+
+
 def trino() -> bool:
     """Fetch what infra/setup/trino.lock names into .cache/trino by Maven."""
     lock = ROOT / "infra/setup/trino.lock"
@@ -333,6 +361,8 @@ def main() -> None:
         steps.append(trino)
     if "--servers" in wanted:
         steps.append(servers)
+    if "--versitygw" in wanted:
+        steps.append(versitygw)
     if "--bench" in wanted:
         steps.append(lambda: environment(BENCH_VENV, ROOT / "infra/setup/bench.lock"))
     if "--kafka" in wanted:
