@@ -34,6 +34,12 @@ def command(
         bool,
         typer.Option("--catalog", help="Make a table in the catalog that firn.yaml names, commit to it and drop it."),
     ] = False,
+    storage: Annotated[
+        str,
+        typer.Option(
+            "--storage", metavar="URL", help="Write, list, read and delete objects of its own at s3://bucket/prefix."
+        ),
+    ] = "",
     namespace: Annotated[str, typer.Option(help="--deep, --catalog: where the table is made.")] = "firn_check",
     timeout: Annotated[float, typer.Option(help="--deep: seconds to wait for a job at most.", min=1)] = 900.0,
     folder: Dir = DEFAULT_DIR,
@@ -43,7 +49,8 @@ def command(
     something is wrong."""
     checks = []
     found = _found(config, folder, port, (namespace, timeout) if deep else None)
-    for one in chain(found, _catalog(config, folder, namespace) if catalog else ()):
+    catalogs = _catalog(config, folder, namespace) if catalog else ()
+    for one in chain(found, catalogs, _storage(storage) if storage else ()):
         checks.append(one)
         if not as_json:
             _show(one)
@@ -88,6 +95,16 @@ def _catalog(config: Path, folder: Path, namespace: str) -> Iterator[Check]:
         yield Check(
             "catalog", False, str(error), f"name one in {config} (docs/catalogs.md), or start the stack: firn up"
         )
+
+
+def _storage(url: str) -> Iterator[Check]:
+    """The parts of `--storage`."""
+    from firn_cli.storage_check import StorageCheck
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    logging.getLogger("firn.log.store").setLevel(logging.ERROR)  # it tells of each put that it tries again
+    with spinner() as say:
+        yield from StorageCheck(url, lambda part: say(f"storage: {part}")).checks()
 
 
 def _place(config: Path, folder: Path) -> tuple[str, str, Mapping[str, str]]:
