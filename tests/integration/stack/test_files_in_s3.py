@@ -1,23 +1,30 @@
 """Files of pipelines in S3, over real HTTP: each is one request that overwrites nothing."""
 
 import random
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from moto.s3.models import s3_backends
 
 from firn.commit import sink_turn
 from firn.log.store import get, open_store, paths
 from firn.sinks import report
 from firn.sinks.turn import open_files
-from firn_local.aws import ACCOUNT, AwsEndpoint
+from tests.s3_servers import RIGHT, s3_environment
 from tests.unit.spark.test_sink_rows import CONFIG, STREAM, Sinks
 
 pytestmark = pytest.mark.stack
 
 
-def test_files_of_many_megabytes_are_written_once(cold_endpoint: AwsEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    s3_backends[ACCOUNT]["aws"].create_bucket("archive", "us-east-1")
+@pytest.fixture(params=RIGHT)
+def archive(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
+    with s3_environment(request.param, tmp_path, "archive"):
+        yield
+
+
+@pytest.mark.usefixtures("archive")
+def test_files_of_many_megabytes_are_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
     sinks = Sinks()
     sinks.publish(
         CONFIG.format(sql="SELECT * FROM clicks", files="format: json, compression: none, roll: {every: 1s, size: 1GB}")
