@@ -277,4 +277,19 @@ MUTANTS: Final = (
         (f"{_UNIT}/log/test_job_progress.py"
          "::test_what_does_not_run_is_not_shown[it is of another run: the next try is at work]",),
     ),
+    Mutant(
+        "a storage in which several writers create one object is called good",
+        "cli/firn_cli/storage_check.py",
+        "if len(won) != 1:",
+        "if not won:",
+        (f"{_UNIT}/cli/test_storage_check.py"
+         "::test_what_a_storage_lacks_is_found_out_and_what_does_not_hold_then_is_said[Racy]",),
+    ),
+    Mutant(
+        "S3 is asked at the endpoint of all services though it has one of its own",
+        f"{_CORE}/config/tried_storages.py",
+        'environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL") or ""',
+        'environment.get("AWS_ENDPOINT_URL") or environment.get("AWS_ENDPOINT_URL_S3") or ""',
+        (f"{_UNIT}/lake/test_tables.py::test_storage_settings_come_from_the_environment",),
+    ),
 )  # fmt: skip

@@ -187,24 +187,24 @@ def test_a_storage_that_holds_is_left_as_it_was(kind: type[InMemory], monkeypatc
     assert left_in(store) == ["ours"]
 
 
-@pytest.mark.parametrize(
-    ("kind", "part", "found", "so"),
-    [
-        (Forgetful, "create", "create one object if it is absent 16 were told", "seal the same epoch"),
-        (Racy, "create", "conditional puts (If-None-Match: *) do not hold", "lost or committed twice"),
-        (Liar, "create", "does not hold what its writer wrote", "do not let Firn stage here"),
-        (Unconditional, "create", "501 Not Implemented", "knows no conditional put"),
-        (Late, "listing", "of 48 objects were not in a listing", "missing from fresh reads"),
-        (WithoutOffset, "order", "from an object on has 48 of 31 objects", "what is left out is not committed"),
-        (FromTheStart, "ranges", "bytes 65536 to 66536 of an object are not those", "tables can't be read here"),
-        (Short, "multipart", "written in parts is not what was written", "files of tables that Spark writes in parts"),
-        (Tagged, "overwrite", "a listing and a read give an object different entity tags", "a state that was replaced"),
-        (Stale, "overwrite", "was read as it had been before", "a state that was replaced"),
-        (Ahead, "clock", "its clock and this machine's are 36", "set the one that is wrong: Firn bears 60 minutes"),
-        (Keeping, "delete", "an object that was deleted is there", "the log and tables keep what is to go"),
-        (Away, "reach", "object storage can't list", "see that the place is there"),
-    ],
-)  # fmt: skip
+LACKING: list[tuple[type[InMemory], str, str, str]] = [
+    (Forgetful, "create", "create one object if it is absent 16 were told", "seal the same epoch"),
+    (Racy, "create", "conditional puts (If-None-Match: *) do not hold", "lost or committed twice"),
+    (Liar, "create", "does not hold what its writer wrote", "do not let Firn stage here"),
+    (Unconditional, "create", "501 Not Implemented", "knows no conditional put"),
+    (Late, "listing", "of 48 objects were not in a listing", "missing from fresh reads"),
+    (WithoutOffset, "order", "from an object on has 48 of 31 objects", "what is left out is not committed"),
+    (FromTheStart, "ranges", "bytes 65536 to 66536 of an object are not those", "tables can't be read here"),
+    (Short, "multipart", "written in parts is not what was written", "files of tables that Spark writes in parts"),
+    (Tagged, "overwrite", "a listing and a read give an object different entity tags", "a state that was replaced"),
+    (Stale, "overwrite", "was read as it had been before", "a state that was replaced"),
+    (Ahead, "clock", "its clock and this machine's are 36", "set the one that is wrong: Firn bears 60 minutes"),
+    (Keeping, "delete", "an object that was deleted is there", "the log and tables keep what is to go"),
+    (Away, "reach", "object storage can't list", "see that the place is there"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "part", "found", "so"), LACKING, ids=[kind.__name__ for kind, *_ in LACKING])
 def test_what_a_storage_lacks_is_found_out_and_what_does_not_hold_then_is_said(
     kind: type[InMemory], part: str, found: str, so: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
