@@ -22,6 +22,8 @@ from py4j import java_gateway
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JJavaError, get_return_value
 
+from tests.token_server import TokenServer
+
 ROOT = Path(__file__).resolve().parents[1]
 JARS = ROOT / ".cache" / "jars"
 _ICEBERG = "org.apache.iceberg"
@@ -125,12 +127,15 @@ class Iceberg:
 
 class RestServer:
     """A server on loopback. `url` is its address; `lose` decides of each (method, path) whether it is done and its
-    answer lost, `calls` are those that came, `overrides` what it tells clients of itself."""
+    answer lost, `calls` are those that came, `authorizations` what they came with, `overrides` what it tells clients
+    of itself. `tokens`: who may ask."""
 
     def __init__(self, iceberg: Iceberg) -> None:
         self.calls: list[tuple[str, str]] = []
+        self.authorizations: list[str | None] = []
         self.lose: Callable[[str, str], bool] = lambda _method, _path: False
         self.status: int | None = None
+        self.tokens: TokenServer | None = None
         self.overrides = iceberg.overrides
         outer = self
 
@@ -142,10 +147,13 @@ class RestServer:
                 parts = urlsplit(self.path)
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
                 outer.calls.append((self.command, parts.path))
+                outer.authorizations.append(self.headers.get("Authorization"))
                 query = {name: values[0] for name, values in parse_qs(parts.query).items()}
                 below = [unquote(one) for one in parts.path.removeprefix("/v1/").split("/")]
                 try:
-                    if outer.status is not None:
+                    if outer.tokens is not None and not outer.tokens.knows(self.headers.get("Authorization")):
+                        status, text = 401, _error(401, "NotAuthorizedException", "the token is not known, or expired")
+                    elif outer.status is not None:
                         status, text = outer.status, _error(outer.status, "ServiceUnavailableException", "not now")
                     else:
                         status, text = iceberg.answer(self.command, below, query, body)
