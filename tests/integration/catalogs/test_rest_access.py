@@ -4,6 +4,7 @@ that ask for patience. What is not allowed is told with the setting, and never t
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from botocore.exceptions import ClientError
@@ -14,7 +15,8 @@ from firn.errors import ConfigError, TransientError, UnknownOutcome
 from firn_cli.catalog_check import CatalogCheck
 from firn_lake.catalogs.catalog import open_catalog
 from firn_lake.catalogs.glue import told
-from tests.integration.catalogs.test_answers import hanging
+from firn_local.aws import AwsEndpoint
+from tests.integration.catalogs.test_answers import Proxy, hanging
 from tests.integration.catalogs.test_contract import SCHEMA, ids, rows
 from tests.rest_catalog import RestServer
 from tests.token_server import TokenServer
@@ -203,3 +205,37 @@ def test_what_glue_refuses_is_told_by_what_helps(code: str, name: str, kind: typ
         assert "https://glue.eu-central-1.amazonaws.com" in str(error)
     if kind is ConfigError:
         assert "AWS_*" in str(error)
+
+
+@pytest.fixture
+def glue() -> Iterator[AwsEndpoint]:
+    running = AwsEndpoint()
+    running.start()
+    yield running
+    running.stop()
+
+
+def test_glue_that_does_not_know_who_asks_is_final_and_names_the_setting(glue: AwsEndpoint, tmp_path: Path) -> None:
+    right = dict(glue.credentials)
+    catalog = open_catalog("glue://", f"file://{tmp_path}", right)
+    a_table(catalog, "closed")
+    stranger = open_catalog("glue://", f"file://{tmp_path}", {**right, "AWS_SECRET_ACCESS_KEY": "wrong"})
+    for ask in (lambda: stranger.load_table("closed.t"), lambda: stranger.create_namespace("other")):
+        with pytest.raises(ConfigError, match=r"refuses .* \(AccessDeniedException\): look at .*AWS_\*"):
+            ask()
+    assert [name for (name,) in catalog.list_namespaces()] == ["closed"]
+
+
+def test_a_commit_that_glue_does_not_answer_is_unknown_and_its_files_stay(glue: AwsEndpoint, tmp_path: Path) -> None:
+    right = dict(glue.credentials)
+    proxy = Proxy(urlsplit(right["AWS_ENDPOINT_URL"]).port or 0)
+    try:
+        behind = {**right, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{proxy.port}"}
+        catalog = open_catalog("glue://#firn.answer-seconds=1.5", f"file://{tmp_path}", behind)
+        table = catalog.load_table(a_table(catalog, "silent"))
+        proxy.lose = lambda said: b"AWSGlue.UpdateTable" in said
+        with pytest.raises(UnknownOutcome, match="not known whether"):
+            table.append(rows(1))
+    finally:
+        proxy.close()
+    assert ids(open_catalog("glue://", f"file://{tmp_path}", right).load_table("silent.t")) == [1]
