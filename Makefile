@@ -20,8 +20,9 @@ setup-sam:
 setup-checkov:
 	@$(PYTHON) infra/setup/setup.py --checkov
 
-demo: setup  ## 55,462 real change events into Iceberg tables, compared with PostgreSQL (KEEP=1 leaves the stack up)
-	@$(BIN)/firn demo $(if $(KEEP),--keep,)
+# CATALOG=hive needs what make setup-servers fetches; to a Nessie nothing is committed, which CATALOG=nessie says.
+demo: setup $(if $(filter hive,$(CATALOG)),setup-servers)  ## 55,462 real change events into Iceberg tables, compared with PostgreSQL (KEEP=1 leaves the stack up; CATALOG=sql, rest or hive)
+	@$(if $(CATALOG),$(BIN)/python -m tests.catalog_demo $(CATALOG),$(BIN)/firn demo $(if $(KEEP),--keep,))
 
 deploy-local: setup-localstack  ## a real deployment: LocalStack, sam deploy, the demo's events through it (PORT=4566)
 	@$(BIN)/python -m examples.deployed $(if $(PORT),--port $(PORT),) $(if $(UPDATE),--update-while-posting,)
@@ -79,8 +80,9 @@ test-e2e: setup-tests  ## through every part: HTTP and SQS in, tables out
 
 test-servers: setup-servers setup-versitygw  ## tests against real servers that `make setup` does not fetch: a Hive Metastore, a Nessie (needs Maven, PostgreSQL, Java 21), an S3 (Go)
 	@$(BIN)/python -m pytest tests/integration/catalogs/test_metastore.py tests/integration/catalogs/test_nessie.py tests/integration/catalogs/test_contract.py \
-	  tests/integration/spark/test_catalogs.py tests/integration/storages tests/integration/stack/test_files_in_s3.py \
-	  tests/integration/spark/test_storages.py -k "hive or metastore or nessie or versitygw"
+	  tests/integration/catalogs/test_hive_locks.py tests/integration/spark/test_catalogs.py tests/integration/storages \
+	  tests/integration/stack/test_files_in_s3.py tests/integration/spark/test_storages.py \
+	  -k "hive or metastore or nessie or versitygw"
 
 mutants: setup  ## seeded mistakes: each must be found by the test that names it, with Spark and Iceberg too
 	@FIRN_MUTANTS=all $(BIN)/python -m pytest tests/mutants

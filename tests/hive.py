@@ -7,9 +7,11 @@ among PySpark's jars.
 import os
 import shutil
 import signal
+import socket
 import subprocess
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -21,12 +23,14 @@ from tests.postgresql import postgresql
 
 ROOT = Path(__file__).resolve().parents[1]
 HIVE = ROOT / ".cache" / "servers" / "hive"
+ALTER = b"alter_table_with_environment_context"
 _JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=WARN", f"-Dmetastore.home={HIVE}")
 _NOT_FROM_SPARK = ("hive", "spark", "datanucleus", "derby", "jdo", "javax.jdo", "log4j")
 
 
 class Metastore:
-    """`url` is its address. `pause` leaves its connections open and says nothing; `go_on` takes that back."""
+    """`url` is its address. `pause` leaves its connections open and says nothing; `go_on` takes that back. After `kill`
+    (SIGKILL) `restart` brings it back at the same address."""
 
     def __init__(self, port: int, server: Server) -> None:
         self.url, self._server = f"thrift://127.0.0.1:{port}", server
@@ -36,6 +40,13 @@ class Metastore:
 
     def go_on(self) -> None:
         self._signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        self._server.kill()
+
+    def restart(self) -> None:
+        self._server.start()
+        self._server.wait(lambda: _listens(int(urlsplit(self.url).port or 0)), 60)
 
     def _signal(self, which: signal.Signals) -> None:
         assert self._server.pid is not None
@@ -50,13 +61,14 @@ def missing() -> str | None:
 
 
 @contextmanager
-def metastore(folder: Path) -> Iterator[Metastore]:
-    """One with an empty schema, whose warehouse is `folder`/warehouse. `folder` also gets its settings and its logs."""
+def metastore(folder: Path, timeout: str = "300s") -> Iterator[Metastore]:
+    """One with an empty schema, whose warehouse is `folder`/warehouse. `folder` also gets its settings and its logs.
+    `timeout`: how long the holder of a lock may say nothing; as by default, the metastore itself looks for none."""
     if why := missing():
         pytest.skip(why)
     port = free_port()
     with postgresql() as address:
-        (folder / "metastore-site.xml").write_text(_settings(address, port, folder / "warehouse"))
+        (folder / "metastore-site.xml").write_text(_settings(address, port, folder / "warehouse", timeout))
         java = ["java", *_JVM, "-cp", _class_path(folder)]
         tool = "org.apache.hadoop.hive.metastore.tools.schematool.MetastoreSchemaTool"
         environment = {"METASTORE_HOME": str(HIVE), "METASTORE_CONF_DIR": str(folder)}
@@ -75,6 +87,48 @@ def metastore(folder: Path) -> Iterator[Metastore]:
             server.kill()
 
 
+@contextmanager
+def dying(running: Metastore, *, done: bool) -> Iterator[str]:
+    """An address before the metastore's. At the first change of a table that comes by there the metastore is killed,
+    when it has done that (`done`) or before it hears of it, and started again."""
+    port, hit = int(urlsplit(running.url).port or 0), threading.Event()
+    again: list[threading.Thread] = []
+
+    def die() -> None:
+        running.kill()
+        again.append(threading.Thread(target=running.restart))
+        again[0].start()
+
+    def serve(caller: socket.socket) -> None:
+        with caller, suppress(OSError), socket.create_connection(("127.0.0.1", port)) as server:
+            caller.settimeout(60)
+            while data := caller.recv(1 << 20):
+                now = ALTER in data and not hit.is_set()
+                if now:
+                    hit.set()
+                if not now or done:
+                    server.sendall(data)
+                    answer = server.recv(1 << 20)
+                if now:
+                    die()
+                    return
+                caller.sendall(answer)
+
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(16)
+
+        def accept() -> None:
+            with suppress(OSError):
+                while True:
+                    threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield f"thrift://127.0.0.1:{listener.getsockname()[1]}"
+        assert hit.is_set(), "no table was changed"
+        again[0].join(60)
+
+
 def _class_path(folder: Path) -> str:
     from_spark = (Path(pyspark.__file__).parent / "jars").glob("*.jar")
     jars = [str(jar) for jar in from_spark if not jar.name.startswith(_NOT_FROM_SPARK)]
@@ -82,7 +136,7 @@ def _class_path(folder: Path) -> str:
     return ":".join([str(folder), f"{HIVE}/lib/*", *sorted(jars), str(driver)])
 
 
-def _settings(address: str, port: int, warehouse: Path) -> str:
+def _settings(address: str, port: int, warehouse: Path, timeout: str) -> str:
     database = urlsplit(address)
     told = {
         "javax.jdo.option.ConnectionURL": f"jdbc:postgresql://127.0.0.1:{database.port}{database.path}",
@@ -95,6 +149,7 @@ def _settings(address: str, port: int, warehouse: Path) -> str:
         "metastore.thrift.port": port,
         "metastore.event.db.notification.api.auth": "false",
         "metastore.housekeeping.threads.on": "false",
+        "metastore.txn.timeout": timeout,
     }
     rows = "".join(f"<property><name>{name}</name><value>{value}</value></property>\n" for name, value in told.items())
     return f"<configuration>\n{rows}</configuration>\n"

@@ -9,7 +9,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -21,6 +21,8 @@ import pyspark
 from py4j import java_gateway
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JJavaError, get_return_value
+
+from tests.token_server import TokenServer
 
 ROOT = Path(__file__).resolve().parents[1]
 JARS = ROOT / ".cache" / "jars"
@@ -37,15 +39,18 @@ STATUS = {
 
 
 class Iceberg:
-    """Iceberg's handlers over a JdbcCatalog on SQLite, in a JVM of `jvm`'s."""
+    """Iceberg's handlers over a JdbcCatalog on SQLite, in a JVM of `jvm`'s. `s3`: the properties by which it reaches
+    tables in an S3 itself."""
 
-    def __init__(self, jvm: Any, database: Path, warehouse: str) -> None:
+    def __init__(self, jvm: Any, database: Path, warehouse: str, s3: Mapping[str, str] | None = None) -> None:
         self._jvm = jvm
         self.overrides: dict[str, str] = {}
         self._handlers = jvm.org.apache.iceberg.rest.CatalogHandlers
         settings = jvm.java.util.HashMap()
         told = {"uri": f"jdbc:sqlite:{database}?busy_timeout=30000&journal_mode=WAL", "warehouse": warehouse}
         told |= {"jdbc.schema-version": "V1", "io-impl": f"{_ICEBERG}.hadoop.HadoopFileIO"}
+        if s3 is not None:
+            told |= {"io-impl": f"{_ICEBERG}.aws.s3.S3FileIO", **s3}
         for name, value in told.items():
             settings.put(name, value)
         self._catalog = jvm.org.apache.iceberg.jdbc.JdbcCatalog()
@@ -125,12 +130,16 @@ class Iceberg:
 
 class RestServer:
     """A server on loopback. `url` is its address; `lose` decides of each (method, path) whether it is done and its
-    answer lost, `calls` are those that came, `overrides` what it tells clients of itself."""
+    answer lost, `calls` are those that came, `authorizations` what they came with, `overrides` what it tells clients
+    of itself. `tokens`: who may ask; `vends`: properties that are sent with each table, such as credentials."""
 
     def __init__(self, iceberg: Iceberg) -> None:
         self.calls: list[tuple[str, str]] = []
+        self.authorizations: list[str | None] = []
         self.lose: Callable[[str, str], bool] = lambda _method, _path: False
         self.status: int | None = None
+        self.tokens: TokenServer | None = None
+        self.vends: dict[str, str] = {}
         self.overrides = iceberg.overrides
         outer = self
 
@@ -142,13 +151,18 @@ class RestServer:
                 parts = urlsplit(self.path)
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
                 outer.calls.append((self.command, parts.path))
+                outer.authorizations.append(self.headers.get("Authorization"))
                 query = {name: values[0] for name, values in parse_qs(parts.query).items()}
                 below = [unquote(one) for one in parts.path.removeprefix("/v1/").split("/")]
                 try:
-                    if outer.status is not None:
+                    if outer.tokens is not None and not outer.tokens.knows(self.headers.get("Authorization")):
+                        status, text = 401, _error(401, "NotAuthorizedException", "the token is not known, or expired")
+                    elif outer.status is not None:
                         status, text = outer.status, _error(outer.status, "ServiceUnavailableException", "not now")
                     else:
                         status, text = iceberg.answer(self.command, below, query, body)
+                        if outer.vends and status == 200 and "metadata" in (told := json.loads(text)):
+                            text = json.dumps(told | {"config": {**(told.get("config") or {}), **outer.vends}})
                 except Py4JJavaError as error:
                     kind = error.java_exception.getClass().getSimpleName()
                     status = STATUS.get(kind, 500)
@@ -221,8 +235,10 @@ def own_jvm() -> Iterator[Any]:
 
 
 @contextmanager
-def rest_server(folder: Path, jvm: Any) -> Iterator[RestServer]:
-    """A server whose tables are below `folder`."""
-    server = RestServer(Iceberg(jvm, folder / "rest.db", f"file://{folder}/warehouse"))
+def rest_server(
+    folder: Path, jvm: Any, warehouse: str = "", s3: Mapping[str, str] | None = None
+) -> Iterator[RestServer]:
+    """A server whose tables are below `folder`, or at `warehouse` in an S3."""
+    server = RestServer(Iceberg(jvm, folder / "rest.db", warehouse or f"file://{folder}/warehouse", s3))
     yield server
     server.stop()

@@ -208,6 +208,8 @@ def _advice(error: Exception) -> str:
     match error:
         case _Failed():
             return _OTHER
+        case ConfigError() if _is_refusal(error):
+            return _ENTER
         case UnknownOutcome():
             return f"look whether the server is well, then run this again. {_REACH}"
         case TransientError():
@@ -224,5 +226,13 @@ def _advice(error: Exception) -> str:
 def _is_refusal(error: Any) -> bool:
     said = f"{type(error).__name__} {error}".lower()
     return any(
-        word in said for word in ("unauthorized", "forbidden", "oautherror", "accessdenied", "unrecognizedclient")
+        word in said
+        for word in (
+            "unauthorized",
+            "forbidden",
+            "oautherror",
+            "accessdenied",
+            "unrecognizedclient",
+            "refuses this client",
+        )
     )

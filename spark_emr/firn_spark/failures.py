@@ -5,6 +5,7 @@ import re
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException, PythonException
 
+from firn.config.catalogs import CREDENTIALS
 from firn.tables.failures import Failure, failure
 from firn.tables.failures import first_line as plain_line
 
@@ -14,15 +15,22 @@ _PASSING = (
     "CommitStateUnknownException", "CommitFailedException", "LostRace", "another job was quicker",
     "Found conflicting files", "Found new conflicting", "Missing required files to delete",
     # The catalog and its locks.
-    "ServiceUnavailableException", "ServiceFailureException", "RESTException", "NotAuthorizedException",
-    "ForbiddenException", "UncheckedSQLException", "UncheckedInterruptedException", "SQLITE_BUSY", "SQLITE_LOCKED",
-    "SQLTransientException",
+    "ServiceUnavailableException", "ServiceFailureException", "RESTException", "UncheckedSQLException",
+    "UncheckedInterruptedException", "SQLITE_BUSY", "SQLITE_LOCKED", "SQLTransientException", "GlueException",
+    "ThrottlingException", "OperationTimeoutException", "InternalServiceException", "TTransportException",
+    "RuntimeMetaException",
     # Storage and network.
     "UncheckedIOException", "RuntimeIOException", "java.io.IOException", "java.net.", "SocketTimeoutException",
     "SdkClientException", "SdkException", "S3Exception", "AccessDenied", "StorageUnavailable", "UnknownOutcome",
     "TransientError", "No space left", "SparkContext was shut down",
     # Between the JVM and this process (py4j.CallbackClient).
     "communication channel", "Error while sending a command",
+)  # fmt: skip
+
+# Words of those that let nobody in. The table is not at fault, so it is not held; but somebody has to set something.
+_REFUSED = (
+    "NotAuthorizedException", "ForbiddenException", "to perform: glue:", "invalid_client", "unauthorized_client",
+    "invalid_scope", "security token included in the request is",
 )  # fmt: skip
 
 
@@ -37,7 +45,11 @@ def failure_of(error: Exception) -> Failure:
     passing = isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError)
     said = [line for line in str(error).splitlines() if not line.lstrip().startswith("at ")]  # frames name anything
     passing = passing or any(word in line for word in _PASSING for line in said)
-    return Failure("transient" if passing else "terminal", first_line(error))
+    refused = any(word in line for word in _REFUSED for line in said)
+    text = (
+        f"{first_line(error)}. Look at {CREDENTIALS}, and at what these may do there" if refused else first_line(error)
+    )
+    return Failure("transient" if passing or refused else "terminal", text)
 
 
 def first_line(error: BaseException) -> str:

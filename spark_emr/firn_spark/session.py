@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from firn.auth.catalog_secret import catalog_environment
 from firn.config.catalogs import REGION, read_address, spark_properties
 from firn.config.region import region_of
 from firn_spark import versions
@@ -35,7 +36,8 @@ def build(catalog_uri: str, warehouse: str, conf: Mapping[str, str] | None = Non
     settings = {name: given.get(name, value) or value for name, value in settings.items()}
     # PySpark's launcher turns the bar on when Python starts the JVM, as tests do.
     settings |= {"spark.ui.showConsoleProgress": "false"}
-    settings |= catalog_settings(answering(catalog_uri), warehouse, os.environ) | dict(conf or {})
+    environment = catalog_environment(catalog_uri, os.environ)
+    settings |= catalog_settings(answering(catalog_uri), warehouse, environment) | dict(conf or {})
     builder = SparkSession.builder.appName("firn-commit")
     for name, value in settings.items():
         builder = builder.config(name, value)

@@ -139,4 +139,21 @@ MUTANTS: Final = (
         'if op in "c"',
         (f"{_FRESH}::test_any_history_cut_anywhere_gives_the_rows_of_the_specification[4-60-5-t]",),
     ),
+    Mutant(
+        "a committer that is alive has its metastore's lock taken away",
+        "layers/core/python/firn/tables/abandoned_locks.py",
+        "and not one.transaction and now - one.heard > most})",
+        "and not one.transaction and now > most})",
+        (
+            "tests/unit/tables/test_abandoned_locks.py::"
+            "test_a_lock_that_was_silent_longer_than_the_metastore_allows_is_nobodys",
+        ),
+    ),
+    Mutant(
+        "a token is sent until it has ended",
+        f"{_LAKE}/catalogs/rest_tokens.py",
+        "            self._replaced_at = asked_at + lives - min(MARGIN, lives * _SHARE)\n",
+        "            self._replaced_at = asked_at + lives\n",
+        (f"{_TESTS}/test_rest_tokens.py::test_a_token_is_replaced_before_it_ends",),
+    ),
 )

@@ -18,7 +18,7 @@ from firn.deployment.stack import NoStack
 from firn.deployment.target import find_stack, is_deployed
 from firn.deployment.terminal import counted, print_json, spinner
 from firn.errors import ConfigError, FirnError
-from firn.extras import DISTRIBUTION, EXTRA_OF
+from firn.extras import BY_CHOICE, DISTRIBUTION, EXTRA_OF
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 from firn_cli.self_check import Check, SelfCheck
 
@@ -189,10 +189,11 @@ def jars() -> Check:
 
 def packages() -> Check:
     """The optional parts of the Python package."""
-    lacking = sorted({extra for module, extra in EXTRA_OF.items() if extra != "avro" and find_spec(module) is None})
+    wanted = {module: extra for module, extra in EXTRA_OF.items() if extra not in BY_CHOICE}
+    lacking = sorted({extra for module, extra in wanted.items() if find_spec(module) is None})
     if lacking:
         # Each works alone, and a command that needs another says so.
-        there = sorted(set(EXTRA_OF.values()) - {*lacking, "avro"})
+        there = sorted(set(wanted.values()) - set(lacking))
         needs = f"pip install '{DISTRIBUTION}[{','.join(lacking)}]'"
         return Check("packages", None, f"{', '.join(there)}; not here: {', '.join(lacking)} ({needs})")
     return Check("packages", True, "lake, spark, local, cli")

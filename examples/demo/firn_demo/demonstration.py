@@ -37,16 +37,20 @@ THEN = "SELECT count(*) AS transactions, sum(delta)::BIGINT AS moved FROM bank.h
 console = Console(highlight=False)
 
 
-def demonstrate(keep: bool, options: Sequence[str] = ()) -> int:
-    """Run the demo; -> its exit code. `keep` leaves the stack up afterwards; `options`: more of firn_local's."""
+def demonstrate(keep: bool, options: Sequence[str] = (), *, s3: bool = True) -> int:
+    """Run the demo; -> its exit code. `keep` leaves the stack up afterwards; `options`: more of firn_local's; `s3`:
+    storage in the stack's S3 endpoint, else in files."""
     started = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="firn-demo-"))
     try:
         bring_jars()  # here, with a progress bar: the stack's own output goes to a file
         with ExitStack() as running:
             with console.status("starting the embedded stack"):
-                stack = running.enter_context(running_stack(folder, EXAMPLES.parent / "firn.yaml", *options, keep=keep))
-            _say(f"The embedded stack is up at {stack.url}, storage in its S3 endpoint", started)
+                stack = running.enter_context(
+                    running_stack(folder, EXAMPLES.parent / "firn.yaml", *options, keep=keep, s3=s3)
+                )
+            where = "its S3 endpoint" if s3 else "files"
+            _say(f"The embedded stack is up at {stack.url}, storage in {where}", started)
             equal = _run(stack, started)
     except (FirnError, SparkLacks) as error:
         print(f"demo: {error}", file=sys.stderr)

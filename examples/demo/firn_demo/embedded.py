@@ -22,15 +22,16 @@ class StackDidNotStart(FirnError):
 
 @contextmanager
 def running_stack(
-    folder: Path, config: Path, *options: str, keep: bool = False, seconds: float = 60.0
+    folder: Path, config: Path, *options: str, keep: bool = False, seconds: float = 60.0, s3: bool = True
 ) -> Iterator[Stack]:
-    """A stack with `--s3` in `folder` on a free port; stopped at the end, and `folder` removed, unless `keep`.
+    """A stack in `folder` on a free port, with `--s3` unless that is turned off; stopped at the end, and `folder`
+    removed, unless `keep`.
 
     Nothing runs by schedule: what is committed, and when, is the caller's to say. `options`: more of firn_local's.
     Raises StackDidNotStart.
     """
     said = folder / "stack.log"
-    command = [sys.executable, "-m", "firn_local", "--s3", "--port", "0", "--no-schedules"]
+    command = [sys.executable, "-m", "firn_local", *(["--s3"] if s3 else []), "--port", "0", "--no-schedules"]
     with said.open("wb") as log:
         process = subprocess.Popen(
             [*command, "--dir", str(folder), "--config", str(config), *options],

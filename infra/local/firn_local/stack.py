@@ -59,7 +59,8 @@ class Options:
     """How to run the stack. `config` None publishes none; `schedule_seconds` replaces each schedule's period. `rate`:
     bytes of requests a second that the HTTP ingress lets in, 0 for all. `queue_stream`: the stream of queue messages
     that have no message attribute `stream`. `job`: a folder of `make package` whose job is run as the template says,
-    instead of the checkout's; `built`: a folder of `sam build` whose functions are run, on the runtime's Python."""
+    instead of the checkout's; `built`: a folder of `sam build` whose functions are run, on the runtime's Python.
+    `catalog`: the address of one to use, in place of a SQLite file."""
 
     dir: Path = Path(".firn")
     s3: bool = False
@@ -75,6 +76,7 @@ class Options:
     queue_stream: str = ""
     job: Path | None = None
     built: Path | None = None
+    catalog: str = ""
 
     def host(self, token: str) -> HostSettings:
         """How the functions are served."""
@@ -231,7 +233,7 @@ class Stack:
             for name in ("staging", "warehouse"):
                 (self.dir / name).mkdir(exist_ok=True)
             data, catalog = (f"file://{self.dir}/staging", f"file://{self.dir}/warehouse"), self.dir / "catalog.db"
-        uri = "glue://" if self.options.glue else f"sqlite:///{catalog}"
+        uri = self.options.catalog or ("glue://" if self.options.glue else f"sqlite:///{catalog}")
         return {"FIRN_STAGING": data[0], "FIRN_WAREHOUSE": data[1], "FIRN_CATALOG_URI": uri}
 
     def _image(self, package: Path) -> dict[str, str]:

@@ -19,6 +19,7 @@ from firn.tables import file_properties, partition_policy, table_state
 from firn.tables.planning import ColumnPlan
 from firn_spark.session import CATALOG
 from firn_spark.tables.columns import iceberg_type
+from firn_spark.tables.hive_locks import is_hive, release_abandoned
 from firn_spark.tables.java import java_class, text_of
 from firn_spark.tables.locations import Place, places
 
@@ -95,11 +96,14 @@ class Tables:
         sessions.setActiveSession(spark._jsparkSession)
         catalogs = spark._jsparkSession.sessionState().catalogManager()
         self._catalog: Any = catalogs.catalog(CATALOG).icebergCatalog()
+        self._read_only = read_only
         if not read_only:
             _check_writable(self._catalog)
 
     def load(self, name: TableName) -> Table | None:
-        """The table as the catalog has it now; None if there is none."""
+        """The table as the catalog has it now; None if there is none. What a killed committer locked is free again."""
+        if not self._read_only and is_hive(self._catalog):
+            release_abandoned(self._spark, self._catalog, name.namespace, name.table)
         identifier = self._identifier(name)
         if not self._catalog.tableExists(identifier):
             return None

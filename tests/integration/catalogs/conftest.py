@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyiceberg.catalog import Catalog
@@ -37,12 +38,18 @@ def _postgresql(folder: Path) -> Iterator[Ground]:
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestServer]:
-    """Iceberg's own handlers behind HTTP; no request fails, unless a test says so and takes it back."""
+def jvm() -> Iterator[Any]:
+    """A small JVM with Iceberg in it."""
     if not list(JARS.glob("iceberg-spark-runtime*.jar")):
         pytest.skip("no jars in .cache/jars: run `make setup`")
-    folder = tmp_path_factory.mktemp("rest")
-    with own_jvm() as jvm, rest_server(folder, jvm) as running:
+    with own_jvm() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def server(jvm: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestServer]:
+    """Iceberg's own handlers behind HTTP; no request fails, unless a test says so and takes it back."""
+    with rest_server(tmp_path_factory.mktemp("rest"), jvm) as running:
         yield running
 
 

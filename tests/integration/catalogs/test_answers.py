@@ -28,7 +28,7 @@ pytestmark = pytest.mark.stack
 @pytest.fixture(autouse=True)
 def quiet(server: RestServer) -> Iterator[None]:
     yield
-    server.lose, server.status = (lambda _method, _path: False), None
+    server.lose, server.status, server.tokens = (lambda _method, _path: False), None, None
     server.overrides.clear()
 
 

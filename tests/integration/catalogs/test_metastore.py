@@ -15,13 +15,12 @@ from pyiceberg.exceptions import CommitFailedException, NoSuchNamespaceError
 import firn_lake
 from firn.errors import ConfigError, TransientError, UnknownOutcome
 from firn_lake.catalogs.catalog import open_catalog
-from tests.hive import Metastore, metastore
+from tests.hive import ALTER, Metastore, metastore
 from tests.integration.catalogs.test_answers import dead, hanging
 from tests.integration.catalogs.test_contract import SCHEMA, ids, rows
 
 pytestmark = pytest.mark.stack
 pytest.importorskip("thrift", reason="PyIceberg's Hive client is not installed: run `make setup`")
-ALTER = b"alter_table_with_environment_context"
 
 
 @pytest.fixture(scope="module")

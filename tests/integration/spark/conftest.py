@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from firn_lake.catalogs.catalog import open_catalog
 from firn_local.spark_submit import jars
 from firn_spark import session
+from tests.hive import Metastore, metastore
 from tests.integration.spark.spark_lake import ROOT, Lake, jvm_settings
+from tests.rest_catalog import rest_server
 from tests.soak import LONG
 
 
@@ -40,3 +43,35 @@ def spark() -> Iterator[SparkSession]:
 def lake(spark: SparkSession, tmp_path: Path) -> Callable[[str], Lake]:
     """Makes a lake for a configuration, in a folder of the test's own."""
     return lambda config: Lake(spark, tmp_path, config)
+
+
+@pytest.fixture(scope="session")
+def hive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Metastore]:
+    """A real Hive Metastore for all Spark tests of a run; whoever asks for it is skipped where there is none."""
+    with metastore(tmp_path_factory.mktemp("hive")) as running:
+        yield running
+
+
+@pytest.fixture
+def catalog_uri(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Iterator[str]:
+    """The address of a catalog without tables: of the kind that homes.CATALOGS names, else a SQLite file."""
+    kind = getattr(request, "param", "sql")
+    if kind == "rest":
+        with rest_server(tmp_path, spark._jvm) as server:
+            yield server.url
+    elif kind == "hive":
+        address = request.getfixturevalue("hive").url
+        emptied(address)
+        yield address
+    else:
+        yield f"sqlite:///{tmp_path}/catalog.db"
+
+
+def emptied(address: str) -> None:
+    """No tables of an earlier test are there, and no namespace that had its files elsewhere."""
+    catalog = open_catalog(address, "file:///nowhere", {})
+    for namespace in catalog.list_namespaces():
+        for name in catalog.list_tables(namespace):
+            catalog.drop_table(name)
+        if namespace != ("default",):  # which is Hive's own, and stays
+            catalog.drop_namespace(namespace)

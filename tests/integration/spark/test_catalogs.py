@@ -3,32 +3,42 @@ rebuild."""
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+import firn_lake
 from firn.changes.decode.types import storable
 from firn.changes.metadata_columns import MIRROR_METADATA
 from firn.config.catalogs import NESSIE
+from firn.config.maintenance import Care, Expiry
 from firn.config.names import TableName
 from firn.config.partitions import Partition
 from firn.errors import ConfigError
+from firn.log import cuts
+from firn.maintenance import compaction_planner
+from firn.maintenance import expiry as expiry_rules
+from firn_lake.refs.keep import keep_cut
 from firn_spark import rebuild
+from firn_spark.maintenance import compaction
+from firn_spark.maintenance.expiry import expire
 from firn_spark.rebuild import Request
 from firn_spark.tables import fence
 from firn_spark.tables.alterations import rename, repartition
 from firn_spark.tables.evolve import Table, Tables, _check_writable
-from tests.hive import metastore
+from tests.hive import Metastore
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event
 from tests.postgresql import postgresql
 from tests.rest_catalog import RestServer, rest_server
+from tests.soak import LONG
 
 pytestmark = pytest.mark.spark
 
 
-_SERVERS = {"postgresql": "postgres", "hive": "hive"}
+_SERVERS = {"postgresql": "postgres", "hive": "hive_behind_a_dead_one"}
 
 
 class RestLake(Lake):
@@ -51,11 +61,10 @@ def postgres() -> Iterator[str]:
         yield address
 
 
-@pytest.fixture(scope="module")
-def hive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+@pytest.fixture
+def hive_behind_a_dead_one(hive: Metastore) -> str:
     """Its address, behind a server that is away."""
-    with metastore(tmp_path_factory.mktemp("hive")) as running:
-        yield f"thrift://127.0.0.1:1,{running.url}"
+    return f"thrift://127.0.0.1:1,{hive.url}"
 
 
 @pytest.fixture(params=["rest", "postgresql", "hive"])
@@ -186,6 +195,41 @@ def test_a_table_is_rebuilt_in_place(lake: Lake) -> None:
     assert len([ref for ref in table.metadata.refs if ref != "main"]) == 1, "the rows of before stay, under a tag"
     lake.land([event("c", 30, {"id": 3, "v": "d"})])
     assert values(lake) == {1: "c", 3: "d"}
+
+
+def test_care_expiry_cuts_tags_and_branches_are_as_on_sql(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    if lake.catalog_uri.startswith("postgres") and not LONG:
+        pytest.skip("SQLite has tests of each: make soak runs it")
+    monkeypatch.setattr(expiry_rules, "FEWEST_SNAPSHOTS", 2)
+    monkeypatch.setattr(expiry_rules, "LEAST", 2)
+    monkeypatch.setattr(compaction_planner, "ENOUGH", 3)
+    for n in range(4):
+        lake.land([event("c", 10 + n, {"id": n, "v": f"v{n}"})])
+    tables, name = Tables(lake.spark), TableName.parse("lake.t")
+    second = cuts.read(lake.store, "spec", 2)
+    assert second is not None
+    keep_cut(lake.catalog, lake.store, "audit", second, datetime.now(UTC))
+    table = firn_lake.connect(lake.catalog).table("lake.t")
+    table.branch("side")
+    table.tag("mine")
+
+    def now() -> Table:
+        found = tables.load(name)
+        assert found is not None
+        return found
+
+    done = compaction.compact(lake.spark, now(), "spec", Care(), compaction.Budget(10**9))
+    assert done.files > done.into, done
+    rule = Expiry(keep_seconds=1, at_least=1, at_most=1, by="firn")
+    gone = expire(lake.spark, now(), rule, datetime.now(UTC) + timedelta(hours=1))
+    assert (gone.snapshots > 0, gone.refused) == (True, "")
+    assert values(lake) == {n: f"v{n}" for n in range(4)}
+    read = {ref: sorted(row["id"] for row in table.read(as_of=ref).pylist()) for ref in ("audit", "mine", "side")}
+    assert read == {"audit": [0, 1], "mine": [0, 1, 2, 3], "side": [0, 1, 2, 3]}
+    assert now().state.progress("spec") == 4
+    assert lake.commit(1, 4) == 0
+    lake.land([event("d", 50, None, before={"id": 0})])
+    assert values(lake) == {n: f"v{n}" for n in range(1, 4)}
 
 
 def test_a_job_commits_nothing_to_a_nessie(rest: RestLake) -> None:

@@ -33,6 +33,9 @@ def spark(text: str) -> PySparkException:
         (spark("java.lang.IllegalArgumentException: Cannot convert"), "terminal"),
         (spark("py4j.Py4JException: Cannot obtain a new communication channel"), "transient"),
         (spark("py4j.Py4JException: An exception was raised by the Python Proxy. Return Message: x"), "terminal"),
+        (spark("org.apache.thrift.transport.TTransportException: null"), "transient"),
+        (spark("org.apache.iceberg.exceptions.NotAuthorizedException: Not authorized: expired"), "transient"),
+        (spark("software.amazon.awssdk.services.glue.model.GlueException: Rate exceeded"), "transient"),
         (spark("java.lang.OutOfMemoryError: Java heap space"), "terminal"),
     ],
 )  # fmt: skip
@@ -44,3 +47,20 @@ def test_a_failure_is_told_in_one_line() -> None:
     told = PythonException("  File x\nTraceback\nfirn.errors.StorageUnavailable: object storage can't read a\n\n")
     assert failure_of(told).text.endswith("firn.errors.StorageUnavailable: object storage can't read a")
     assert "\n" not in failure_of(ValueError("one\ntwo")).text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "org.apache.iceberg.exceptions.NotAuthorizedException: Not authorized: the token is not known",
+        "org.apache.iceberg.exceptions.ForbiddenException: Forbidden: no such right",
+        "software.amazon.awssdk.services.glue.model.AccessDeniedException: not authorized to perform: glue:X",
+        "software.amazon.awssdk.services.glue.model.GlueException: security token included in the request is old",
+        "org.apache.iceberg.exceptions.BadRequestException: Malformed request: invalid_client: no such client",
+    ],
+)
+def test_whoever_is_not_let_in_is_told_what_to_set_and_no_table_is_held_for_it(text: str) -> None:
+    found = failure_of(spark(text))
+    assert found.kind == "transient"
+    assert "PYICEBERG_CATALOG__FIRN__CREDENTIAL" in found.text
+    assert "PYICEBERG" not in failure_of(spark("java.net.SocketTimeoutException: Read timed out")).text

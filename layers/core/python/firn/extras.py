@@ -30,8 +30,12 @@ EXTRA_OF: Final[Mapping[str, str]] = {
     "pyspark": "spark",
     "py4j": "spark",
     "fastavro": "avro",
+    "thrift": "hive",
 }
 """Top-level module -> the extra that brings it; where several do, the one that most people want with it."""
+
+BY_CHOICE: Final = frozenset({"avro", "hive"})
+"""Extras that most people need nothing of: nobody is told that they are lacking, but whoever uses them."""
 
 
 class MissingExtra(FirnError, ImportError):

@@ -30,14 +30,28 @@ CONNECT_SECONDS: Final = 5
 ANSWER_SECONDS: Final = 60
 """How long a server of a catalog may say nothing before an answer counts as lost."""
 
+LOCK_SECONDS: Final = 60
+"""How long a commit waits for another one's lock on the table, in a Hive Metastore, before it is refused."""
+
 CONNECT: Final = "firn.connect-seconds"
 ANSWER: Final = "firn.answer-seconds"
+LOCK: Final = "firn.lock-seconds"
 """Properties of a catalog that set these waits. Seconds, also with a fraction."""
 
-_WAITS: Final = ((CONNECT, CONNECT_SECONDS), (ANSWER, ANSWER_SECONDS))
+_WAITS: Final = ((CONNECT, CONNECT_SECONDS), (ANSWER, ANSWER_SECONDS), (LOCK, LOCK_SECONDS))
 
 FROM_ENVIRONMENT: Final = "PYICEBERG_CATALOG__FIRN__"
 """PyIceberg's own prefix: …__OAUTH2_SERVER_URI is the property oauth2-server-uri. Secrets come this way."""
+
+CREDENTIAL_PLACE: Final = "firn.credential"
+"""The property that says where the property `credential` is: secretsmanager:NAME, ssm:/NAME or file:/PATH."""
+
+CREDENTIALS: Final = (
+    f"the catalog's credentials: {FROM_ENVIRONMENT}CREDENTIAL (CLIENT_ID:SECRET) or {FROM_ENVIRONMENT}TOKEN in the "
+    f"environment, of the jobs too, or what {CREDENTIAL_PLACE} names the place of; AWS_* for Glue and for requests "
+    "that AWS signs"
+)
+"""For the text of an error of whoever is not let in."""
 
 
 NESSIE: Final = "nessie.is-nessie-catalog"
@@ -231,12 +245,14 @@ def _rest(address: Address, _environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _rest_spark(address: Address, _environment: Mapping[str, str]) -> dict[str, str]:
-    connect, answer = (float(address.properties.get(name, default)) for name, default in _WAITS)
+    connect, answer, _ = (float(address.properties.get(name, default)) for name, default in _WAITS)
     return {
         "catalog-impl": "org.apache.iceberg.rest.RESTCatalog",
         "uri": _plain(address.places[0]),
         "rest.client.connection-timeout-ms": str(int(connect * 1000)),
         "rest.client.socket-timeout-ms": str(int(answer * 1000)),
+        # A new token is got as the first one was. Exchanging the old one is another grant, which many servers have not.
+        "token-exchange-enabled": "false",
     }
 
 
@@ -255,10 +271,12 @@ def _hive(address: Address, _environment: Mapping[str, str]) -> dict[str, str]:
 def _hive_spark(address: Address, _environment: Mapping[str, str]) -> dict[str, str]:
     # Hive's client has one wait for connections and answers, of 600 s if it is not told; it counts whole seconds.
     answer = float(address.properties.get(ANSWER, ANSWER_SECONDS))
+    lock = float(address.properties.get(LOCK, LOCK_SECONDS))
     return {
         "catalog-impl": "org.apache.iceberg.hive.HiveCatalog",
         "uri": ",".join(address.places),
         "hadoop.hive.metastore.client.socket.timeout": f"{max(1, answer):.0f}s",
+        "hadoop.iceberg.hive.lock-timeout-ms": str(int(lock * 1000)),
     }
 
 

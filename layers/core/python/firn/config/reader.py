@@ -17,7 +17,7 @@ from firn.changes.envelopes import registry
 from firn.config import quantities
 from firn.config.alerts_reader import read_alerts
 from firn.config.auth_reader import check_signing_secrets, read_accept, read_auth, read_readers
-from firn.config.catalogs import KINDS, check_uri
+from firn.config.catalogs import CREDENTIAL_PLACE, KINDS, check_uri
 from firn.config.column_renames import check_order
 from firn.config.console_access import read_console
 from firn.config.deployments import read_targets
@@ -42,6 +42,7 @@ from firn.config.problems import Problems, Section
 from firn.config.pull_source_reader import read_sources
 from firn.config.rows_reader import read_rows
 from firn.config.schema_files import FILES
+from firn.config.secret_addresses import place_of
 from firn.config.shared_tables import Placed, check_targets
 from firn.config.storage import read_catalog_uri, read_warehouse
 from firn.config.table_rules_reader import read_tables
@@ -119,15 +120,24 @@ def _catalog(section: Section) -> CatalogConfig:
     properties = {}
     for name in below.names:
         value = below.text(name, "a text")
-        if _SECRET.search(name):
+        if name == CREDENTIAL_PLACE:
+            where = "where the secret is: secretsmanager:NAME, ssm:/NAME or file:/PATH"
+            properties[name] = below.parsed(name, _place, "", where)
+        elif _SECRET.search(name):
             below.note(
                 name,
                 "is a secret, and this file is stored beside the data; take it out and set it in the environment "
-                f"(PYICEBERG_CATALOG__FIRN__{re.sub('[^A-Z0-9]+', '_', name.upper())})",
+                f"(PYICEBERG_CATALOG__FIRN__{re.sub('[^A-Z0-9]+', '_', name.upper())}), or write "
+                f"{CREDENTIAL_PLACE}: and the place of a secret that holds CLIENT_ID:SECRET",
             )
         elif value is not None:
             properties[name] = value
     return CatalogConfig(kind, uri, properties)
+
+
+def _place(text: str) -> str:
+    place_of(text)
+    return text
 
 
 def _catalog_uri(section: Section, kind: CatalogType) -> str | None:

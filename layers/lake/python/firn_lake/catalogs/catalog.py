@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from firn.auth.catalog_secret import catalog_environment
 from firn.config.catalogs import REGION, Address, pyiceberg_properties, read_address, servers
 from firn.config.region import region_of
 from firn.config.tried_storages import s3_endpoint
@@ -30,14 +31,14 @@ def open_catalog(
     AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION; FIRN_COLD_CACHE (a folder) and
     FIRN_COLD_CACHE_BYTES.
     `read_only`: tables' metadata is read, and nothing else can be done. Raises ConfigError for a URL that names no
-    known kind, a number of bytes that is none, or S3 or Glue without a region; TransientError if a catalog that is
-    asked over HTTP does not answer.
+    known kind, a number of bytes that is none, a secret that is not there, or S3 or Glue without a region;
+    TransientError if a catalog that is asked over HTTP, or where its secret is, does not answer.
     """
     environment = os.environ if env is None else env
     address = read_address(catalog_uri)
     properties = {"warehouse": warehouse, **storage_properties(environment)}
     properties |= {"py-io-impl": READING} if read_only else _cold_cache(environment)
-    properties |= pyiceberg_properties(address, environment)
+    properties |= pyiceberg_properties(address, catalog_environment(catalog_uri, environment))
     if warehouse.startswith("s3://") and not any(name in properties for name in ("s3.region", REGION)):
         region_of(environment)  # which says that there is none: PyIceberg would ask us-east-1
     return open_address(address, properties)

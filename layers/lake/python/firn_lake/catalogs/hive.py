@@ -12,7 +12,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from hive_metastore.ThriftHiveMetastore import Client
-from hive_metastore.ttypes import EnvironmentContext, InvalidObjectException, MetaException
+from hive_metastore.ttypes import EnvironmentContext, InvalidObjectException, LockResponse, MetaException
 from pyiceberg.catalog import MetastoreCatalog
 from pyiceberg.catalog.hive import HiveCatalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchNamespaceError
@@ -23,12 +23,13 @@ from thrift.Thrift import TApplicationException, TException
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
-from firn.config.catalogs import ANSWER, ANSWER_SECONDS, CONNECT, CONNECT_SECONDS
+from firn.config.catalogs import ANSWER, ANSWER_SECONDS, CONNECT, CONNECT_SECONDS, LOCK, LOCK_SECONDS
 from firn.errors import ConfigError, FirnError, TransientError, UnknownOutcome
+from firn_lake.catalogs import hive_locks
 
 _PORT: Final = 9083
 _WRITES: Final = ("create_", "alter_", "drop_")
-_CALLS: Final = (*_WRITES, "get_", "lock", "check_lock", "unlock", "set_ugi")
+_CALLS: Final = (*_WRITES, "get_", "lock", "check_lock", "show_locks", "unlock", "set_ugi")
 _METADATA: Final = "metadata_location"
 _NONSENSE: Final = (TTransportException.NEGATIVE_SIZE, TTransportException.SIZE_LIMIT)
 _MOVED: Final = "The table has been modified"
@@ -45,6 +46,10 @@ def open_hive(name: str, properties: Mapping[str, Any]) -> HiveCatalog:
 
 
 class _HiveCatalog(HiveCatalog):
+    def _wait_for_lock(self, database_name: str, table_name: str, lockid: int, open_client: Any) -> LockResponse:
+        seconds = float(self.properties.get(LOCK, LOCK_SECONDS))
+        return hive_locks.wait(open_client, database_name, table_name, lockid, seconds)
+
     @staticmethod
     def _create_hive_client(properties: dict[str, str]) -> Any:
         return _Metastores(properties)

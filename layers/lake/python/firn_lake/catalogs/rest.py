@@ -1,15 +1,17 @@
-"""A REST catalog with bounded waits, and with several servers.
+"""A REST catalog with bounded waits, with several servers, and with tokens that are renewed in time.
 
 What only reads is asked of the next server where one does not answer. What writes goes to the next only if it can't
 have reached the first: once a commit is sent, an answer that does not come leaves open whether it is in the table, and
 a second try elsewhere would be blind. That is UnknownOutcome (docs/adr/0028-one-registry-of-catalogs.md).
+
+A request that is refused for its token (401, 419) was not done: it is sent once more with a new one.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.catalog.rest import OAUTH2_SERVER_URI, Endpoints, RestCatalog
 from pyiceberg.table import CommitTableResponse, CreateTableTransaction, Table
 from requests import PreparedRequest, Response, Session
 from requests.adapters import HTTPAdapter
@@ -17,11 +19,19 @@ from requests.exceptions import ConnectionError as NoConnection
 from requests.exceptions import ConnectTimeout, RequestException
 from urllib3.exceptions import ConnectTimeoutError, MaxRetryError, NewConnectionError
 
-from firn.config.catalogs import ANSWER, ANSWER_SECONDS, CONNECT, CONNECT_SECONDS, READ_ONLY, is_read_only
+from firn.config.catalogs import ANSWER, ANSWER_SECONDS, CONNECT, CONNECT_SECONDS, CREDENTIALS, READ_ONLY, is_read_only
 from firn.errors import ConfigError, TransientError, UnknownOutcome
+from firn_lake.catalogs.rest_tokens import CatalogTokens
 
 _READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-_NOT_READY: Final = frozenset({502, 503, 504})
+_NOT_READY: Final = frozenset({429, 502, 503, 504})
+_TOKEN_REFUSED: Final = frozenset({401, 419})
+_REFUSED: Final = {
+    401: "it does not know who asks (Unauthorized)",
+    403: "who asks may not do that (Forbidden)",
+    419: "the token has expired (AuthorizationExpired)",
+}
+_MOST_SAID: Final = 300
 
 
 def open_rest(name: str, urls: Sequence[str], properties: Mapping[str, str]) -> RestCatalog:
@@ -37,6 +47,7 @@ class _RestCatalog(RestCatalog):
             float(properties.get(ANSWER, ANSWER_SECONDS)),
         )
         self._servers = _Servers(urls, waits)
+        self._tokens: tuple[tuple[str | None, ...], CatalogTokens] | None = None
         super().__init__(name, **{**properties, "uri": urls[0]})
 
     def commit_table(self, table: Table, requirements: Any, updates: Any) -> CommitTableResponse:
@@ -66,13 +77,30 @@ class _RestCatalog(RestCatalog):
 
     def _create_session(self) -> Session:
         session = super()._create_session()
+        # Of requests that AWS signs PyIceberg mounts its own adapter, which waits for ever: it signs, and no more.
+        self._servers.signer = session.adapters.pop(self.uri, None)
         session.mount("http://", self._servers)
         session.mount("https://", self._servers)
         return session
 
+    def _create_legacy_oauth2_auth_manager(self, session: Session) -> CatalogTokens:
+        """PyIceberg asks for one for the session that fetches the configuration, and for the one after it."""
+        url = self.properties.get(OAUTH2_SERVER_URI) or self.url(Endpoints.get_token, prefixed=False)
+        key = (url, *(self.properties.get(name) for name in ("credential", "token", "scope", "audience", "resource")))
+        if self._tokens is None or self._tokens[0] != key:
+            self._tokens = key, CatalogTokens(self.properties, url, session)
+        self._servers.tokens = self._tokens[1]
+        return self._tokens[1]
+
 
 class _Servers(HTTPAdapter):
-    """Sends each request to the server that answered last, and what may go elsewhere to the others."""
+    """Sends each request to the server that answered last, and what may go elsewhere to the others.
+
+    `tokens`: renews what a server refuses. `signer`: the adapter that signs for AWS, if requests are to be signed.
+    """
+
+    tokens: CatalogTokens | None = None
+    signer: Any = None
 
     def __init__(self, urls: tuple[str, ...], waits: tuple[float, float]) -> None:
         super().__init__()
@@ -81,7 +109,8 @@ class _Servers(HTTPAdapter):
         self._now = 0
 
     def send(self, request: PreparedRequest, **how: Any) -> Response:  # type: ignore[override]
-        """The answer. Raises TransientError if no server did anything, UnknownOutcome if one may have."""
+        """The answer. Raises TransientError if no server did anything, UnknownOutcome if one may have, ConfigError if
+        one lets us not in."""
         how["timeout"] = self._waits
         reads = request.method in _READS
         said: list[str] = []
@@ -96,6 +125,8 @@ class _Servers(HTTPAdapter):
                 continue
             if not reads and answer.status_code >= 500 and answer.status_code != 501:
                 raise self._unknown(sent, f"it answered {answer.status_code}: {answer.text[:300]}")
+            if answer.status_code in _REFUSED:
+                raise ConfigError(_refusal(sent, answer))
             if answer.status_code in _NOT_READY:
                 said.append(f"{_host(sent)} answered {answer.status_code}")
                 answer.close()
@@ -105,7 +136,23 @@ class _Servers(HTTPAdapter):
             return answer
         raise TransientError(f"the catalog does not answer, try again: {'; '.join(said)}")
 
+    def add_headers(self, request: PreparedRequest, **how: Any) -> None:
+        """Called for each request that is sent, whole as it is."""
+        if self.signer is not None:
+            self.signer.add_headers(request, **how)
+
     def _once(self, request: PreparedRequest, reads: bool, how: Mapping[str, Any]) -> Response:
+        """The answer, to a second request where the first one's token was refused."""
+        answer = self._tried(request, reads, how)
+        if answer.status_code in _TOKEN_REFUSED and self.tokens is not None:
+            header = self.tokens.renewed(str(request.headers.get("Authorization")))
+            if header is not None:
+                answer.close()
+                request.headers["Authorization"] = header
+                return self._tried(request, reads, how)
+        return answer
+
+    def _tried(self, request: PreparedRequest, reads: bool, how: Mapping[str, Any]) -> Response:
         try:
             return super().send(request, **how)
         except NoConnection as error:
@@ -133,6 +180,14 @@ class _Servers(HTTPAdapter):
             f"{request.method} {urlsplit(request.url or '').path} was sent to the catalog at {_host(request)}, and it "
             f"is not known whether it was done: {why}. Look at the table before you try again"
         )
+
+
+def _refusal(request: PreparedRequest, answer: Response) -> str:
+    said = answer.text[:_MOST_SAID].replace("\n", " ")
+    return (
+        f"the catalog at {_host(request)} refuses {request.method} {urlsplit(request.url or '').path}: "
+        f"{_REFUSED[answer.status_code]}. Look at {CREDENTIALS}, and at what these may do there. It said: {said}"
+    )
 
 
 def _never_sent(error: RequestException) -> bool:
