@@ -7,7 +7,7 @@ import typer
 
 from firn.deployment.stack import Stack
 from firn.deployment.target import find_stack
-from firn.deployment.terminal import ago, print_json
+from firn.deployment.terminal import ago, print_json, say
 from firn.errors import FirnError
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 
@@ -47,7 +47,7 @@ def command(
     if as_json:
         print_json({"stream": stream, "table": table, "epoch": epoch, "how": how, "said": said})
         return
-    typer.echo(f"{said}; firn flush {stream} does it now, else the next dispatch")
+    say(f"{said}; firn flush {stream} does it now, else the next dispatch")
 
 
 def _end_pause(stack: Stack, *, as_json: bool) -> None:
@@ -70,6 +70,6 @@ def _end_pause(stack: Stack, *, as_json: bool) -> None:
         print_json({"paused_since": since, "streams": streams})
     else:
         for one in streams:
-            typer.echo(f"{one['stream']}: {became(one)}")
+            say(f"{one['stream']}: {became(one)}")
     if any(one.get("error") for one in streams):
         raise typer.Exit(1)
