@@ -27,7 +27,12 @@ Since = Annotated[
 
 @app.command("list")
 def list_letters(
-    stream: Annotated[str | None, typer.Argument(metavar="STREAM", help="One stream; all of them if left out.")] = None,
+    stream: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="STREAM", help="One stream; all of them if left out.", autocompletion=completion.streams
+        ),
+    ] = None,
     batch: Batch = None,
     reason: Reason = None,
     table: Table = None,

@@ -11,13 +11,16 @@ from firn.deployment.delivery import Sent, post, send_to_queue
 from firn.deployment.event_files import Batch, file_size, read_batches
 from firn.deployment.target import find_stack
 from firn.deployment.terminal import counted, notes, print_json, say, size
+from firn_cli import completion
 from firn_cli.options import DEFAULT_DIR, Dir, Json, Url
 
 _SHOWN_ERRORS = 10
 
 
 def command(
-    stream: Annotated[str, typer.Argument(metavar="STREAM", help="A stream of firn.yaml.")],
+    stream: Annotated[
+        str, typer.Argument(metavar="STREAM", help="A stream of firn.yaml.", autocompletion=completion.streams)
+    ],
     files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="NDJSON, plain or .gz; - is standard input.")],
     queue: Annotated[bool, typer.Option("--queue", help="Send by SQS, one message an event, instead of HTTP.")] = False,
     table: Annotated[
