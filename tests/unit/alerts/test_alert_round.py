@@ -211,8 +211,9 @@ def test_a_target_that_is_away_is_tried_six_times_and_then_it_is_said(
     assert run("held") == Rounded(ended=1, sent=1)  # its end is told all the same
 
 
-def view(store: Store, place: Path) -> AlertView:
-    found = alerts_view(store, publish(store, configured(place, "held")), datetime.now(UTC))
+def view(store: Store, place: Path, minutes: float = 0) -> AlertView:
+    now = datetime.now(UTC) + timedelta(minutes=minutes)
+    found = alerts_view(store, publish(store, configured(place, "held")), now)
     return found.alerts[0]
 
 
@@ -238,6 +239,55 @@ def test_one_target_that_is_away_keeps_no_other(store: Store, run: Run, place: P
     assert run("held", minutes=5) == Rounded()  # and one that firn.yaml no longer names is told nothing
     states = {one.target: (one.state, one.why) for one in view(store, place).told}
     assert states == {"oncall": ("sent", ""), "gone": ("failed", "firn.yaml no longer names the target")}
+
+
+def test_a_target_that_is_away_and_has_much_to_hear_keeps_no_other_waiting(
+    store: Store, run: Run, place: Path, receiver: Receiver
+) -> None:
+    (place / "none").write_text("http://127.0.0.1:9/")
+    targets = ", ".join(f"{name}: {{webhook: 'file:{place}/{file}', secret: 'file:{place}/key'}}"
+                        for name, file in (("gone", "none"), ("oncall", "url")))  # fmt: skip
+    rules = "a: {on: quarantine, to: [gone]}, z: {on: freshness, streams: [shop], to: [oncall]}"
+    config = publish(store, f"{STREAMS}alerts: {{targets: {{{targets}}}, rules: {{{rules}}}}}\n")
+    for number in range(60):
+        hold(store, f"shop.t{number:02}")
+    accept(store, config, "shop", EVENT, now=datetime.now(UTC))
+    assert run(config=config, minutes=20) == Rounded(begun=52, sent=1, failed=23)
+    assert [one["alert"] for one in receiver.messages] == ["z"]
+    # None of those that were never tried waits for the second tries of the others.
+    assert [run(config=config, minutes=22).failed for _ in range(2)] == [24, 24]
+    firsts = {path.split(".gone.")[0] for path in paths(store, "alerts") if ".gone.01." in path}
+    assert len(firsts) == 51
+
+
+def test_who_dies_at_the_last_try_is_counted_as_telling_nobody_once(
+    store: Store, run: Run, place: Path, receiver: Receiver
+) -> None:
+    hold(store)
+    receiver.planned = [503]
+    assert run("held").failed == 1
+    [[alert]] = alert_log.read_all(store).alerts.values()
+    for k in range(2, 1 + len(PAUSES)):
+        assert alert_log.claim(store, alert, "begun", "oncall", k, "x")  # and nothing ever came of it
+    assert run("held", minutes=2) == Rounded()  # it may still be made
+    assert run("held", minutes=4) == Rounded(untold=1)
+    assert run("held", minutes=5) == Rounded()
+    [told] = view(store, place, minutes=5).told
+    assert (told.state, "may have arrived; given up" in told.why) == ("unknown", True)
+    [[alert]] = alert_log.read_all(store).alerts.values()
+    alert_log.tell(store, alert, "begun", "oncall", 6, alert_log.told_now("sent", datetime.now(UTC)))  # it was slow
+    assert view(store, place).told[0].state == "sent"
+
+
+def test_a_stream_that_firn_yaml_no_longer_has_is_not_said_to_be_well(
+    store: Store, run: Run, place: Path, receiver: Receiver
+) -> None:
+    text = configured(place, "late").replace(", streams: [shop]", "")
+    accept(store, config := publish(store, text), "shop", EVENT, now=datetime.now(UTC))
+    assert run(config=config, minutes=20) == Rounded(begun=1, sent=1)
+    without = "\n".join(line for line in text.splitlines() if not line.startswith("  shop:"))
+    assert run(config=publish(store, without), minutes=21) == Rounded(ended=1, sent=1)
+    assert receiver.messages[-1]["text"].startswith("shop: no longer watched, after ")
 
 
 def test_what_comes_and_goes_begins_again_only_after_a_while(store: Store, run: Run, receiver: Receiver) -> None:
