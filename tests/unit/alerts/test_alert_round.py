@@ -403,20 +403,25 @@ def test_writes_that_fail_or_whose_answers_are_lost_are_finished_by_the_next_rou
         assert sum(path.endswith(".begun") for path in paths(faulty, "alerts")) == 1
 
 
-def test_freshness_believes_the_state_while_it_is_new_and_looks_at_the_log_when_nobody_dispatches(
-    store: Store, run: Run, place: Path
-) -> None:
+def test_freshness_believes_a_new_state_that_says_well_and_else_the_log(store: Store, run: Run, place: Path) -> None:
     config = publish(store, configured(place, "late"))
-    old = datetime.now(UTC) - timedelta(hours=3)
-    judged = backlog_gate.judged("shop", 1, 1, 1, old, config.streams["shop"].backlog, datetime.now(UTC))
-    store.put(layout.state_path("shop"), backlog_gate.encode(judged), mode="overwrite")
-    assert run("late", minutes=30) == Rounded()  # dispatch has said nothing for half an hour, and nothing waits
-    assert run("late").begun == 1
+
+    def tell(hours: float, minutes: float) -> None:
+        """Dispatch said, so many minutes from now, that a change had waited so many hours."""
+        now = datetime.now(UTC) + timedelta(minutes=minutes)
+        limit = config.streams["shop"].backlog
+        judged = backlog_gate.judged("shop", 1, 1, 1, now - timedelta(hours=hours), limit, now)
+        store.put(layout.state_path("shop"), backlog_gate.encode(judged), mode="overwrite")
+
+    tell(hours=3, minutes=0)
+    assert run("late", minutes=1) == Rounded()  # it is committed since: nothing waits in the log
+    assert run("late", minutes=30) == Rounded()
     accept(store, config, "shop", EVENT, now=datetime.now(UTC))
-    assert run("late", minutes=14).ended == 0
-    store.delete(layout.state_path("shop"))
-    assert run("late", minutes=1).ended == 1
-    assert run("late", minutes=30).begun == 1
+    tell(hours=0.1, minutes=30)
+    assert run("late", minutes=31) == Rounded()  # what dispatch says is well is not looked for
+    assert run("late", minutes=50).begun == 1  # nobody dispatches any more
+    tell(hours=0.1, minutes=51)
+    assert run("late", minutes=52).ended == 1
 
 
 def test_views_name_what_is_watched_in_words(place: Path) -> None:

@@ -84,9 +84,9 @@ class Observer:
 
     def _freshness(self, rule: AlertRule, stream: StreamConfig) -> Iterator[Signal]:
         state = backlog_gate.read(self.store, stream.name)
-        if state is not None and state.fresh(self.now):
-            seconds = state.age(self.now)
-        else:  # nobody dispatches, or it fails: all the more is waiting
+        seconds = state.age(self.now) if state is not None and state.fresh(self.now) else None
+        # Nobody dispatches, or it fails: all the more is waiting. Or what it wrote a minute ago is committed by now.
+        if seconds is None or seconds >= rule.over * _RELAX:
             seconds = age(self.store, backlog.look(self.store, stream.name, self.now).first, self.now) or 0.0
         yield _late(rule, stream.name, "", seconds)
 
