@@ -161,7 +161,7 @@ class _Bar:
         share = look.progress.chunks / look.chunks if look.chunks else 0.0
         self._progress.update(
             self._task, description=f"job {look.state}", completed=share, total=1.0 if look.chunks else None,
-            told=f"{rows:,} rows{rate}{chunks}",
+            told=f"{counted(rows, 'row')}{rate}{chunks}",
         )  # fmt: skip
 
 
