@@ -8,6 +8,7 @@ import typer
 
 import firn
 from firn.deployment.target import use_target
+from firn.deployment.terminal import say
 from firn.errors import FirnError
 from firn.extras import missing
 from firn_cli.commands import (
@@ -127,13 +128,13 @@ def main(arguments: list[str] | None = None) -> int:
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else 0 if ended.code is None else 1
     except FirnError as error:
-        print(f"firn: {error}", file=sys.stderr)
+        say(f"firn: {error}", err=True)
         return 1
     except ModuleNotFoundError as error:
         lacking = missing(error)
         if lacking is None:
             raise
-        print(f"firn: {lacking}", file=sys.stderr)
+        say(f"firn: {lacking}", err=True)
         return 1
     except BrokenPipeError:  # `firn query … | head`
         sys.stderr.close()

@@ -56,16 +56,22 @@ def read_mysql_source(address: Address) -> Source:
     except (pymysql.err.MySQLError, OSError, RuntimeError) as error:
         code, reason = _reason(error, address)
         if code in _REFUSED:
-            raise ConfigError(f"--from: the server at {where} says: {reason}{_hint(reason, address)}") from None
+            raise ConfigError(f"--from: the server at {where} says: {reason}{advice_on(reason, address)}") from None
         raise TransientError(
             f"--from: MySQL or MariaDB at {where} can't be read ({reason}); check host, port, sslmode and that it runs"
         ) from None
 
 
-def _hint(reason: str, address: Address) -> str:
+def advice_on(reason: str, address: Address) -> str:
+    """What to add to a refusal of the server: an anonymous account in the way, or no password. "" where nothing is."""
     # https://mariadb.com/kb/en/create-user/#anonymous-accounts
     if "user ''@" in reason:
         return f"; an anonymous account comes before {address.user}: DROP USER ''@localhost on the server"
+    if address.password and f"'{address.user}'@'localhost'" in reason:
+        return (
+            "; the password is wrong, or an anonymous account comes before "
+            f"'{address.user}'@'%': DROP USER ''@localhost on the server, if it has one"
+        )
     return no_password(address) if "Access denied" in reason else ""
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from firn.config.pull_source import Plugin
+from firn.deployment.terminal import counted
 
 Severity = Literal["good", "to do", "refused", "note"]
 NO_GENERATED_BEFORE = 18  # PostgreSQL's first version that can publish generated columns
@@ -197,7 +198,7 @@ def _publication(found: Survey, name: str) -> Iterator[Finding]:
     if missing := [word for letter, word in _KINDS.items() if letter not in there.kinds]:
         yield Finding("publication", "note", f"{name} does not send {', '.join(missing)}: the tables will miss them")
     if not tables and (there.via_root or not any(table.partitioned for table in found.tables)):
-        yield Finding("publication", "good", f"{name} has {len(found.tables)} tables")
+        yield Finding("publication", "good", f"{name} has {counted(len(found.tables), 'table')}")
 
 
 _KINDS = {"i": "inserts", "u": "updates", "d": "deletes", "t": "truncates"}

@@ -30,6 +30,27 @@ MUTANTS: Final = (
         (f"{_ROUNDS}::test_what_is_held_is_told_once_when_it_begins_and_once_when_it_ends",),
     ),
     Mutant(
+        "a target that is away is tried before those that heard nothing yet",
+        f"{_ALERTS}/alert_delivery.py",
+        "return [one for _, one in sorted(order, key=lambda placed: placed[0])]",
+        "return [one for _, one in order]",
+        (f"{_ROUNDS}::test_a_target_that_is_away_and_has_much_to_hear_keeps_no_other_waiting",),
+    ),
+    Mutant(
+        "who dies at the last try told nobody, and nobody counts it",
+        f"{_ALERTS}/alert_round.py",
+        " + note_deaths(store, recent, now)",
+        "",
+        (f"{_ROUNDS}::test_who_dies_at_the_last_try_is_counted_as_telling_nobody_once",),
+    ),
+    Mutant(
+        "a stream that firn.yaml no longer has is fresh again",
+        f"{_ALERTS}/alert_round.py",
+        'if place in watched or begun.on == "quarantine" else',
+        "if True else",
+        (f"{_ROUNDS}::test_a_stream_that_firn_yaml_no_longer_has_is_not_said_to_be_well",),
+    ),
+    Mutant(
         "one public address makes all of a host's good",
         f"{_ALERTS}/webhook.py",
         "if not local and not all(map(is_public, addresses)):",

@@ -32,6 +32,16 @@ _EVENT_HISTORIES: Final = (
 
 MUTANTS: Final = (
     Mutant(
+        "that no good row names the key is said of rows with a fault of their own",
+        f"{_CORE}/changes/decode/row_decoder.py",
+        'if op != "d" and change["after"] is not None:',
+        "if False:",
+        (
+            "tests/unit/changes/test_decoded_rows.py"
+            "::test_what_is_wrong_in_a_row_is_told_before_the_key_that_no_good_row_names",
+        ),
+    ),
+    Mutant(
         "of two patches of a row the newer alone counts",
         _KEY_ROWS,
         "names_of(newer) | names_of(older) if OTHERS in newer.held else newer.held:",

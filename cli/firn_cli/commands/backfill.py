@@ -13,6 +13,7 @@ from firn.deployment.stack import Stack
 from firn.deployment.target import find_stack
 from firn.deployment.terminal import counted, notes, print_json, size
 from firn.log.batches import FORMAT
+from firn_cli import completion
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 
 _Tables = Annotated[
@@ -56,7 +57,10 @@ _Cancel = Annotated[bool, typer.Option("--cancel", help="End the stream's open b
 
 
 def command(
-    stream: Annotated[str, typer.Argument(metavar="STREAM", help="The stream whose tables are filled.")],
+    stream: Annotated[
+        str,
+        typer.Argument(metavar="STREAM", help="The stream whose tables are filled.", autocompletion=completion.streams),
+    ],
     tables: _Tables = None,
     source: _From = "",
     password: _Password = "",
@@ -157,7 +161,7 @@ class _Bar:
         share = look.progress.chunks / look.chunks if look.chunks else 0.0
         self._progress.update(
             self._task, description=f"job {look.state}", completed=share, total=1.0 if look.chunks else None,
-            told=f"{rows:,} rows{rate}{chunks}",
+            told=f"{counted(rows, 'row')}{rate}{chunks}",
         )  # fmt: skip
 
 

@@ -7,10 +7,11 @@ from urllib.parse import quote
 import typer
 
 from firn.deployment.target import find_stack
-from firn.deployment.terminal import cell, counted, print_json
+from firn.deployment.terminal import cell, counted, print_json, say
 from firn_cli.options import DEFAULT_DIR, Dir, Json, Url
 
 _LINES = ("batch_id", "stream", "received_at", "accepted", "rejected", "ignored", "tables", "replay_of")
+_NAMES = 14  # cells for the names before the values
 
 
 def command(
@@ -28,7 +29,7 @@ def command(
         print_json(answer)
         return
     for line in told(answer):
-        typer.echo(line)
+        say(line, hang=_NAMES)
 
 
 def told(answer: Mapping[str, Any]) -> Iterator[str]:
@@ -44,7 +45,9 @@ def told(answer: Mapping[str, Any]) -> Iterator[str]:
         where = one["table"] or "no table"
         state = one["state"]
         if state == "committed":
-            state = f"committed in snapshot {one.get('snapshot') or '-'} (cut {one['cut']})"
+            snapshot = one.get("snapshot")
+            where_in = f"committed in snapshot {snapshot}" if snapshot else "which has no snapshot yet"
+            state = f"{where_in} (cut {one['cut']})"
         why = f": {one['why']}" if one.get("why") else ""
         yield _line("to", f"{one['rows']:,} of {one['source']} to {where}, {state}{why}")
     for one in answer.get("dead", ()):
@@ -71,4 +74,4 @@ def _state(answer: Mapping[str, Any]) -> str:
 
 
 def _line(name: str, text: str) -> str:
-    return f"{name:<14}{text}"
+    return f"{name:<{_NAMES}}{text}"

@@ -9,10 +9,16 @@ import typer
 from firn.deployment.target import find_stack
 from firn.deployment.terminal import print_json, print_table, size, spinner
 from firn.maintenance.schedule import Kind
+from firn_cli import completion
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 
 Tables = Annotated[
-    list[str], typer.Argument(metavar="TABLE…", help="namespace.table, or the table alone if one namespace has it.")
+    list[str],
+    typer.Argument(
+        metavar="TABLE…",
+        help="namespace.table, or the table alone if one namespace has it.",
+        autocompletion=completion.tables,
+    ),
 ]
 Dry = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")]
 Timeout = Annotated[float, typer.Option(help="Seconds to wait at most; the job goes on.", min=1)]

@@ -7,6 +7,7 @@ import typer
 
 from firn.deployment.target import find_stack
 from firn.deployment.terminal import ago, print_json, print_table
+from firn_cli import completion
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 
 app = typer.Typer(
@@ -14,7 +15,12 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-Stream = Annotated[str | None, typer.Option("--stream", help="Only this stream; needed where several have cuts.")]
+Stream = Annotated[
+    str | None,
+    typer.Option(
+        "--stream", help="Only this stream; needed where several have cuts.", autocompletion=completion.streams
+    ),
+]
 
 
 @app.command("keep")

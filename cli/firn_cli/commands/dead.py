@@ -8,7 +8,7 @@ import typer
 
 from firn.deployment.table_layout import harmless
 from firn.deployment.target import find_stack
-from firn.deployment.terminal import counted, notes, print_json, print_table
+from firn.deployment.terminal import counted, notes, print_json, print_table, say
 from firn.errors import FirnError
 from firn_cli import completion
 from firn_cli.options import DEFAULT_DIR, Dir, Json, Wide
@@ -27,7 +27,12 @@ Since = Annotated[
 
 @app.command("list")
 def list_letters(
-    stream: Annotated[str | None, typer.Argument(metavar="STREAM", help="One stream; all of them if left out.")] = None,
+    stream: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="STREAM", help="One stream; all of them if left out.", autocompletion=completion.streams
+        ),
+    ] = None,
     batch: Batch = None,
     reason: Reason = None,
     table: Table = None,
@@ -57,7 +62,7 @@ def list_letters(
         wide=wide,
     )
     waiting = sum(g.letters for g in found if g.replayed_in is None)
-    typer.echo(f"{counted(waiting, 'letter')} to replay. Next: firn dead show {found[0].object}", err=True)
+    say(f"{counted(waiting, 'letter')} to replay. Next: firn dead show {found[0].object}", err=True)
 
 
 @app.command("show")
@@ -82,9 +87,9 @@ def show(
         print_json(cut)
         return
     for letter in cut:
-        typer.echo(f"{letter.batch} {letter.index}  ({letter.stream}, {harmless(letter.table or 'table not known')})")
-        typer.echo(f"  reason    {letter.reason}: {harmless(letter.message)}")
-        typer.echo(f"  to do     {letter.advice}")
+        say(f"{letter.batch} {letter.index}  ({letter.stream}, {harmless(letter.table or 'table not known')})")
+        say(f"  reason    {letter.reason}: {harmless(letter.message)}", hang=12)
+        say(f"  to do     {letter.advice}", hang=12)
         typer.echo(f"  received  {letter.received_at.isoformat(sep=' ')}")
         typer.echo(f"  replayed  {f'in batch {letter.replayed_in}' if letter.replayed_in else 'no'}")
         typer.echo("\n".join("  | " + harmless(line) for line in pretty(letter.original).splitlines()) + "\n")
@@ -117,9 +122,7 @@ def export(
         # They may hold what nobody but their owner shall read.
         file.touch(mode=0o600)
         file.write_text(text, encoding="utf-8")
-    typer.echo(
-        f"{counted(len(lines), 'letter')}. Correct `original`, then: firn dead replay {stream} --from {file}", err=True
-    )
+    say(f"{counted(len(lines), 'letter')}. Correct `original`, then: firn dead replay {stream} --from {file}", err=True)
 
 
 @app.command("replay")
@@ -163,7 +166,7 @@ def replay_letters(
         print_json(result)
         return
     for line in result.lines():
-        typer.echo(line)
+        say(line)
 
 
 def _time(text: str | None) -> datetime | None:

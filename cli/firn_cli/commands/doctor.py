@@ -16,7 +16,7 @@ import typer
 import firn
 from firn.deployment.stack import NoStack
 from firn.deployment.target import find_stack, is_deployed
-from firn.deployment.terminal import counted, print_json, spinner
+from firn.deployment.terminal import counted, print_json, say, spinner
 from firn.errors import ConfigError, FirnError
 from firn.extras import BY_CHOICE, DISTRIBUTION, EXTRA_OF
 from firn_cli.options import DEFAULT_DIR, Dir, Json
@@ -65,7 +65,7 @@ def _show(one: Check) -> None:
     typer.secho(f"{mark:<6}", fg=colour, nl=False)
     typer.echo(f"{one.name:<10}{one.found}")
     if one.ok is False:
-        typer.echo(f"{'':16}{one.advice}")
+        say(f"{'':16}{one.advice}", hang=16)
 
 
 def _found(config: Path, folder: Path, port: int, deep: tuple[str, float] | None) -> Iterator[Check]:

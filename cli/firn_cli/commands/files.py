@@ -35,7 +35,8 @@ def command(
         _print(found, wide=wide)
         if check:
             count = sum(len(one.files) for one in found.manifests)
-            typer.echo("\n".join(wrong) or f"all {count} files are as they were written")
+            well = "the file is as it was written" if count == 1 else f"all {count} files are as they were written"
+            typer.echo("\n".join(wrong) or well)
     if wrong:
         raise typer.Exit(1)
 

@@ -7,7 +7,7 @@ import typer
 
 from firn.deployment.flush_run import StreamFlushed, flush
 from firn.deployment.target import find_stack
-from firn.deployment.terminal import ago, counted, notes, print_json
+from firn.deployment.terminal import ago, counted, notes, print_json, say
 from firn_cli import completion
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 
@@ -49,9 +49,9 @@ def command(
         print_json(results)
         return
     for one in results:
-        typer.echo(f"{one.stream}: {told(one, datetime.now(UTC))}")
+        say(f"{one.stream}: {told(one, datetime.now(UTC))}")
         for table, reason in one.quarantined.items():
-            typer.echo(f"{one.stream}: {table} is quarantined ({reason}) and stays behind: see firn status", err=True)
+            say(f"{one.stream}: {table} is quarantined ({reason}) and stays behind: see firn status", err=True)
 
 
 def told(one: StreamFlushed, now: datetime) -> str:
@@ -64,6 +64,8 @@ def told(one: StreamFlushed, now: datetime) -> str:
     dead = sum(each.letters for each in one.dead)
     taken = one.events + one.earlier
     said = counted(taken + sum(each.letters for each in one.dead if each.at_ingest), "event")
+    if not taken and not dead:
+        return f"what came since holds no rows (heartbeats and the like); all is committed up to epoch {one.epoch}"
     done = "committed or held" if one.quarantined else "committed"  # whose they are, no epoch tells
     if dead:
         reasons = ", ".join(sorted({each.reason for each in one.dead}))

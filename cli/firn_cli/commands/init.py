@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from firn.deployment.terminal import say
 from firn.errors import ConfigError, FirnError
 from firn_cli.init_templates import COMMENTED, PASSWORD_VARIABLE, debezium_properties, firn_yaml, stream_name
 from firn_cli.mysql_source import SCHEMES, parse_mysql_address, read_mysql_source
@@ -91,12 +92,12 @@ def command(
     try:
         files = init(config, from_url, force, port)
     except FirnError as error:
-        typer.echo(f"firn init: {error}", err=True)
+        say(f"firn init: {error}", err=True)
         raise typer.Exit(1) from error
     for file in files:
         typer.echo(f"wrote {file}")
     if from_url is not None:
-        typer.echo(
+        say(
             f"Next: firn up --config {files[0]}, then start Debezium Server with {files[1].name} as its "
             f"application.properties and the password in {PASSWORD_VARIABLE}."
         )

@@ -42,7 +42,7 @@ def command(
             )
             for one in found
         ],
-        fold=("kind", "epochs", "took", "started", "stream"),
+        fold=("kind", "epochs", "took", "started", "stream", "what"),
         prose=("what",),
         wide=wide,
     )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from firn.deployment.target import find_stack
+from firn.deployment.terminal import say
 from firn_cli.options import DEFAULT_DIR, Dir
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def command(
 ) -> None:
     """Check firn.yaml and publish it. It returns when every function works by it; a wrong file changes nothing."""
     stack = find_stack(folder, running=False)
-    typer.echo(publish(stack.store(), config or file, stack.reach, check=check))
+    say(publish(stack.store(), config or file, stack.reach, check=check))
 
 
 def publish(store: "Store", file: Path, reach: "Reach | None", *, check: bool = False) -> str:

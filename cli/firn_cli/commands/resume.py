@@ -7,8 +7,9 @@ import typer
 
 from firn.deployment.stack import Stack
 from firn.deployment.target import find_stack
-from firn.deployment.terminal import ago, print_json
+from firn.deployment.terminal import ago, print_json, say
 from firn.errors import FirnError
+from firn_cli import completion
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 
 if TYPE_CHECKING:
@@ -21,10 +22,18 @@ class NotDispatched(FirnError):
 
 def command(
     stream: Annotated[
-        str | None, typer.Argument(metavar="STREAM", help="The stream; alone: its own quarantine. Without: a pause.")
+        str | None,
+        typer.Argument(
+            metavar="STREAM",
+            help="The stream; alone: its own quarantine. Without: a pause.",
+            autocompletion=completion.streams,
+        ),
     ] = None,
     table: Annotated[
-        str | None, typer.Argument(metavar="TABLE", help="A target table, as firn status names it.")
+        str | None,
+        typer.Argument(
+            metavar="TABLE", help="A target table, as firn status names it.", autocompletion=completion.tables
+        ),
     ] = None,
     replay: Annotated[bool, typer.Option("--replay", help="The table gets all epochs that it lacks.")] = False,
     skip: Annotated[bool, typer.Option("--skip", help="The table never gets the epochs it was held for.")] = False,
@@ -47,7 +56,7 @@ def command(
     if as_json:
         print_json({"stream": stream, "table": table, "epoch": epoch, "how": how, "said": said})
         return
-    typer.echo(f"{said}; firn flush {stream} does it now, else the next dispatch")
+    say(f"{said}; firn flush {stream} does it now, else the next dispatch")
 
 
 def _end_pause(stack: Stack, *, as_json: bool) -> None:
@@ -70,6 +79,6 @@ def _end_pause(stack: Stack, *, as_json: bool) -> None:
         print_json({"paused_since": since, "streams": streams})
     else:
         for one in streams:
-            typer.echo(f"{one['stream']}: {became(one)}")
+            say(f"{one['stream']}: {became(one)}")
     if any(one.get("error") for one in streams):
         raise typer.Exit(1)

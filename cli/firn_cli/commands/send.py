@@ -10,14 +10,17 @@ import typer
 from firn.deployment.delivery import Sent, post, send_to_queue
 from firn.deployment.event_files import Batch, file_size, read_batches
 from firn.deployment.target import find_stack
-from firn.deployment.terminal import counted, notes, print_json, size
+from firn.deployment.terminal import counted, notes, print_json, say, size
+from firn_cli import completion
 from firn_cli.options import DEFAULT_DIR, Dir, Json, Url
 
 _SHOWN_ERRORS = 10
 
 
 def command(
-    stream: Annotated[str, typer.Argument(metavar="STREAM", help="A stream of firn.yaml.")],
+    stream: Annotated[
+        str, typer.Argument(metavar="STREAM", help="A stream of firn.yaml.", autocompletion=completion.streams)
+    ],
     files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="NDJSON, plain or .gz; - is standard input.")],
     queue: Annotated[bool, typer.Option("--queue", help="Send by SQS, one message an event, instead of HTTP.")] = False,
     table: Annotated[
@@ -78,7 +81,7 @@ def _tell(sent: Sent, stream: str, *, queue: bool) -> None:
     if sent.ignored:
         typer.echo(f"ignored {counted(sent.ignored, 'event')} that change no row (heartbeats, transaction marks, …)")
     if sent.rejected:
-        typer.echo(f"{counted(sent.rejected, 'event')} rejected, see firn dead list {stream}:")
+        say(f"{counted(sent.rejected, 'event')} rejected, see firn dead list {stream}:")
         for error in sent.errors[:_SHOWN_ERRORS]:
             said = error.get("message") or error.get("reason")
-            typer.echo(f"  batch {error['batch_id']}, event {error.get('index')}: {said}")
+            say(f"  batch {error['batch_id']}, event {error.get('index')}: {said}")

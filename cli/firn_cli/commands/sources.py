@@ -10,6 +10,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 import typer
 
+from firn.deployment.terminal import say
 from firn.errors import ConfigError
 from firn_cli.init_templates import PASSWORD_VARIABLE, stream_name
 
@@ -60,17 +61,15 @@ def add(
     source = PullSource(name, address, slot, published, stream or name, secret, iam, plugin=by)
     found, findings = _checked(source, password, frozenset(table or ()), create)
     for one in findings.found:
-        typer.echo(f"{_MARKS[one.severity]} {one.what}: {one.text}")
+        say(f"{_MARKS[one.severity]} {one.what}: {one.text}", hang=7)
         if one.run and one.severity != "good":
             typer.echo(f"       {one.run}")
     if findings.open:
         again = "" if findings.refused else ", or give --create to have publication and slot made"
-        typer.echo(
-            f"firn sources add: nothing was written to {config}: do the above, then run this again{again}", err=True
-        )
+        say(f"firn sources add: nothing was written to {config}: do the above, then run this again{again}", err=True)
         raise typer.Exit(1)
     for line in _written(config, source, plain, found):
-        typer.echo(line)
+        say(line)
 
 
 def _plugin(text: str, publication: str | None) -> "Plugin":

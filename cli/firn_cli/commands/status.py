@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firn.deployment.target import find_stack, is_down
-from firn.deployment.terminal import ago, print_json, print_table, size
+from firn.deployment.terminal import ago, print_json, print_table, say, size
 from firn_cli.options import DEFAULT_DIR, Dir, Json, Wide
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def command(
         )
         return
     if is_down(stack):
-        typer.echo(f"the stack of {folder} is down: it accepts nothing and starts no job; start it with firn up")
+        say(f"the stack of {folder} is down: it accepts nothing and starts no job; start it with firn up")
         typer.echo("below is what its files hold\n")
     if not found:
         typer.echo("no streams: write firn.yaml (firn init)", err=True)
@@ -64,7 +64,7 @@ def command(
     if not stack.scheduled:
         typer.echo("deployed with Paused=true: schedules and events start no job")
     if paused is not None:
-        typer.echo(f"paused since {paused:%Y-%m-%d %H:%M} UTC ({ago(paused, now)}): no job starts; firn resume goes on")
+        say(f"paused since {paused:%Y-%m-%d %H:%M} UTC ({ago(paused, now)}): no job starts; firn resume goes on")
     _print_streams(found, now, wide=wide)
     _print_freshness(found, wide=wide)
     _print_sources(sources, wide=wide)
@@ -72,10 +72,10 @@ def command(
     typer.echo()
     for source in sources:
         for note in source.notes:
-            typer.echo(f"source {source.source}: {note}")
+            say(f"source {source.source}: {note}")
     for one in found:
         for note in one.notes:
-            typer.echo(f"{one.stream}: {note}")
+            say(f"{one.stream}: {note}")
 
 
 def _write(file: Path, drawn: str) -> None:

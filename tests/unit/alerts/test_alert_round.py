@@ -20,6 +20,7 @@ from firn.config.reader import parse
 from firn.ingest.accept import accept
 from firn.log import alert_log, backlog, backlog_gate, holds, layout, pulls
 from firn.log.alert_log import place_of
+from firn.log.batches import UnreadableBatch
 from firn.log.holds import Quarantine
 from firn.log.published_configs import publish
 from firn.log.store import Store, paths
@@ -211,8 +212,9 @@ def test_a_target_that_is_away_is_tried_six_times_and_then_it_is_said(
     assert run("held") == Rounded(ended=1, sent=1)  # its end is told all the same
 
 
-def view(store: Store, place: Path) -> AlertView:
-    found = alerts_view(store, publish(store, configured(place, "held")), datetime.now(UTC))
+def view(store: Store, place: Path, minutes: float = 0) -> AlertView:
+    now = datetime.now(UTC) + timedelta(minutes=minutes)
+    found = alerts_view(store, publish(store, configured(place, "held")), now)
     return found.alerts[0]
 
 
@@ -238,6 +240,55 @@ def test_one_target_that_is_away_keeps_no_other(store: Store, run: Run, place: P
     assert run("held", minutes=5) == Rounded()  # and one that firn.yaml no longer names is told nothing
     states = {one.target: (one.state, one.why) for one in view(store, place).told}
     assert states == {"oncall": ("sent", ""), "gone": ("failed", "firn.yaml no longer names the target")}
+
+
+def test_a_target_that_is_away_and_has_much_to_hear_keeps_no_other_waiting(
+    store: Store, run: Run, place: Path, receiver: Receiver
+) -> None:
+    (place / "none").write_text("http://127.0.0.1:9/")
+    targets = ", ".join(f"{name}: {{webhook: 'file:{place}/{file}', secret: 'file:{place}/key'}}"
+                        for name, file in (("gone", "none"), ("oncall", "url")))  # fmt: skip
+    rules = "a: {on: quarantine, to: [gone]}, z: {on: freshness, streams: [shop], to: [oncall]}"
+    config = publish(store, f"{STREAMS}alerts: {{targets: {{{targets}}}, rules: {{{rules}}}}}\n")
+    for number in range(60):
+        hold(store, f"shop.t{number:02}")
+    accept(store, config, "shop", EVENT, now=datetime.now(UTC))
+    assert run(config=config, minutes=20) == Rounded(begun=52, sent=1, failed=23)
+    assert [one["alert"] for one in receiver.messages] == ["z"]
+    # None of those that were never tried waits for the second tries of the others.
+    assert [run(config=config, minutes=22).failed for _ in range(2)] == [24, 24]
+    firsts = {path.split(".gone.")[0] for path in paths(store, "alerts") if ".gone.01." in path}
+    assert len(firsts) == 51
+
+
+def test_who_dies_at_the_last_try_is_counted_as_telling_nobody_once(
+    store: Store, run: Run, place: Path, receiver: Receiver
+) -> None:
+    hold(store)
+    receiver.planned = [503]
+    assert run("held").failed == 1
+    [[alert]] = alert_log.read_all(store).alerts.values()
+    for k in range(2, 1 + len(PAUSES)):
+        assert alert_log.claim(store, alert, "begun", "oncall", k, "x")  # and nothing ever came of it
+    assert run("held", minutes=2) == Rounded()  # it may still be made
+    assert run("held", minutes=4) == Rounded(untold=1)
+    assert run("held", minutes=5) == Rounded()
+    [told] = view(store, place, minutes=5).told
+    assert (told.state, "may have arrived; given up" in told.why) == ("unknown", True)
+    [[alert]] = alert_log.read_all(store).alerts.values()
+    alert_log.tell(store, alert, "begun", "oncall", 6, alert_log.told_now("sent", datetime.now(UTC)))  # it was slow
+    assert view(store, place).told[0].state == "sent"
+
+
+def test_a_stream_that_firn_yaml_no_longer_has_is_not_said_to_be_well(
+    store: Store, run: Run, place: Path, receiver: Receiver
+) -> None:
+    text = configured(place, "late").replace(", streams: [shop]", "")
+    accept(store, config := publish(store, text), "shop", EVENT, now=datetime.now(UTC))
+    assert run(config=config, minutes=20) == Rounded(begun=1, sent=1)
+    without = "\n".join(line for line in text.splitlines() if not line.startswith("  shop:"))
+    assert run(config=publish(store, without), minutes=21) == Rounded(ended=1, sent=1)
+    assert receiver.messages[-1]["text"].startswith("shop: no longer watched, after ")
 
 
 def test_what_comes_and_goes_begins_again_only_after_a_while(store: Store, run: Run, receiver: Receiver) -> None:
@@ -353,20 +404,40 @@ def test_writes_that_fail_or_whose_answers_are_lost_are_finished_by_the_next_rou
         assert sum(path.endswith(".begun") for path in paths(faulty, "alerts")) == 1
 
 
-def test_freshness_believes_the_state_while_it_is_new_and_looks_at_the_log_when_nobody_dispatches(
-    store: Store, run: Run, place: Path
-) -> None:
+def test_freshness_believes_a_new_state_that_says_well_and_else_the_log(store: Store, run: Run, place: Path) -> None:
     config = publish(store, configured(place, "late"))
-    old = datetime.now(UTC) - timedelta(hours=3)
-    judged = backlog_gate.judged("shop", 1, 1, 1, old, config.streams["shop"].backlog, datetime.now(UTC))
-    store.put(layout.state_path("shop"), backlog_gate.encode(judged), mode="overwrite")
-    assert run("late", minutes=30) == Rounded()  # dispatch has said nothing for half an hour, and nothing waits
-    assert run("late").begun == 1
+
+    def tell(hours: float, minutes: float) -> None:
+        """Dispatch said, so many minutes from now, that a change had waited so many hours."""
+        now = datetime.now(UTC) + timedelta(minutes=minutes)
+        limit = config.streams["shop"].backlog
+        judged = backlog_gate.judged("shop", 1, 1, 1, now - timedelta(hours=hours), limit, now)
+        store.put(layout.state_path("shop"), backlog_gate.encode(judged), mode="overwrite")
+
+    tell(hours=3, minutes=0)
+    assert run("late", minutes=1) == Rounded()  # it is committed since: nothing waits in the log
+    assert run("late", minutes=30) == Rounded()
     accept(store, config, "shop", EVENT, now=datetime.now(UTC))
-    assert run("late", minutes=14).ended == 0
-    store.delete(layout.state_path("shop"))
-    assert run("late", minutes=1).ended == 1
-    assert run("late", minutes=30).begun == 1
+    tell(hours=0.1, minutes=30)
+    assert run("late", minutes=31) == Rounded()  # what dispatch says is well is not looked for
+    assert run("late", minutes=50).begun == 1  # nobody dispatches any more
+    tell(hours=0.1, minutes=51)
+    assert run("late", minutes=52).ended == 1
+
+
+def test_a_log_that_nobody_can_read_or_dispatch_is_late_and_keeps_no_other_from_being_looked_at(
+    store: Store, run: Run, place: Path, receiver: Receiver
+) -> None:
+    config = publish(store, configured(place, "dead", "late", "orders"))
+    letters(store, config, 2)
+    store.put(layout.epoch_path("shop", 1), b"garbage")
+    assert run(config=config) == Rounded(begun=2, sent=2)
+    assert [one["alert"] for one in receiver.messages] == ["dead", "late"]
+    assert "its log can't be read (UnreadableBatch); firn status says why" in receiver.messages[1]["text"]
+    with pytest.raises(UnreadableBatch, match=r"epochs/shop/0+1\.json was overwritten or damaged"):
+        backlog.look(store, "shop", datetime.now(UTC))
+    store.delete(layout.epoch_path("shop", 1))
+    assert run(config=config) == Rounded(ended=1, sent=1)
 
 
 def test_views_name_what_is_watched_in_words(place: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from firn.changes.decode.codec import DecodeSettings
 from firn.changes.decode.row_decoder import READ, Decoding
-from firn.changes.decode.types import DOUBLE, FLOAT, LONG, STRING, Column, list_of, parse
+from firn.changes.decode.types import DOUBLE, FLOAT, LONG, STRING, Column, decimal, list_of, parse
 from firn.changes.merge import decoded_rows
 from firn.changes.merge.fold import NAN, OTHERS, key_of
 
@@ -32,6 +32,17 @@ def test_a_keyless_image_joins_if_it_holds_the_key_and_is_dead_if_not() -> None:
     good, rejected = decoded_rows.decoded([raw("u", image) for image in images], DECODING, mirror=True)
     assert [decoded_rows.key_of(row, DECODING) for row in good] == [(1,), (None,)]
     assert [row[decoded_rows.CODE] for row in rejected] == ["no_key", "no_key"]
+
+
+def test_what_is_wrong_in_a_row_is_told_before_the_key_that_no_good_row_names() -> None:
+    """Of the first rows of a table, all with a decimal that can't be read, none says what its key is."""
+    total = Column("total", decimal(10, 2))
+    decoding = Decoding((total,), (), DecodeSettings(), no_key="no change names id", others=(Column("id", LONG),))
+    images = ['{"id": 1, "total": "9.50"}', '{"id": 2, "total": "A7Y="}']
+    good, rejected = decoded_rows.decoded([raw("c", image) for image in images] + [raw("d")], decoding, mirror=True)
+    assert not good
+    assert [row[decoded_rows.CODE] for row in rejected] == ["type_mismatch", "no_key", "no_key"]
+    assert "decimal.handling.mode: string" in rejected[0][decoded_rows.MESSAGE]
 
 
 def test_a_row_is_a_change_with_its_total_order_and_the_columns_that_it_leaves_out() -> None:

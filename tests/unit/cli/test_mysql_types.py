@@ -4,6 +4,7 @@ import pytest
 
 from firn.config.reader import parse
 from firn_cli.init_templates import debezium_properties, firn_yaml
+from firn_cli.mysql_source import advice_on
 from firn_cli.mysql_types import declaration
 from firn_cli.postgres_source import Address, Source, SourceColumn, SourceTable
 
@@ -47,3 +48,18 @@ def test_the_properties_of_mysql_are_its_connectors(sslmode: str, mode: str) -> 
     assert "debezium.source.slot.name" not in settings
     assert "#   SET GLOBAL binlog_format = 'ROW';" in text.splitlines()
     assert "hunter2" not in text
+
+
+@pytest.mark.parametrize(
+    ("reason", "password", "said"),
+    [
+        ("Access denied for user 'cdc'@'localhost' (using password: YES)", "wrong", "DROP USER ''@localhost"),
+        ("Access denied for user ''@'localhost' to database 'shop'", "right", "DROP USER ''@localhost"),
+        ("Access denied for user 'cdc'@'localhost' (using password: NO)", None, "export FIRN_SOURCE_PASSWORD"),
+        ("Access denied for user 'cdc'@'10.0.0.9' (using password: YES)", "wrong", ""),
+    ],
+)
+def test_a_refusal_comes_with_what_to_look_at(reason: str, password: str | None, said: str) -> None:
+    found = advice_on(reason, Address("127.0.0.1", 3306, "cdc", "shop", password=password))
+    assert said in found
+    assert bool(found) == bool(said)

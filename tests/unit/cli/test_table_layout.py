@@ -1,11 +1,17 @@
 """Tables for people at 80 and 100 columns: what is left out, what is wrapped, and that no name is broken."""
 
+import contextlib
+import fcntl
+import os
+import pty
 import re
+import struct
+import termios
 
 import pytest
 
-from firn.deployment.table_layout import GAP, fitted, harmless, wrapped
-from firn.deployment.terminal import counted, print_table
+from firn.deployment.table_layout import GAP, fitted, harmless, readable, wrapped
+from firn.deployment.terminal import counted, print_table, say
 
 _CODE = re.compile(r"\x1b\[[0-9;]*m")
 HEADER = ["table", "rows", "size", "key", "source"]
@@ -92,3 +98,34 @@ def test_one_is_not_several() -> None:
         "0 letters",
         "1,200 batches",
     ]
+
+
+def test_a_sentence_is_broken_at_spaces_and_a_command_in_it_nowhere() -> None:
+    batch = "shop.01a216017f4b3e3098063c2c4d5c"
+    said = f"shop: 1 event: 0 committed, 1 dead letter (no_key), see firn dead show {batch}; up to epoch 2 in 1 table"
+    lines = readable(said, 60)
+    assert lines == [
+        "shop: 1 event: 0 committed, 1 dead letter (no_key), see",
+        f"firn dead show {batch}; up to",
+        "epoch 2 in 1 table",
+    ]
+    assert " ".join(lines) == said
+    assert readable("state   a b c d e f g h i j k l m n o p q r s t", 32, 8)[1:] == ["        m n o p q r s t"]
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_a_command_says_its_sentences_so_in_a_terminal_and_in_one_line_elsewhere(
+    capfd: pytest.CaptureFixture[str], width: int
+) -> None:
+    text = "w" * 60 + " " + "firn dead show " + "x" * 60
+    say(text)
+    assert capfd.readouterr().out == text + "\n"
+    reader, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+    with os.fdopen(terminal, "w") as opened, contextlib.redirect_stdout(opened):
+        say(text)
+        opened.flush()
+        shown = os.read(reader, 4096).decode()
+    os.close(reader)
+    assert shown.split() == text.split()
+    assert shown.splitlines() == text.replace(" firn", "\nfirn").split("\n")

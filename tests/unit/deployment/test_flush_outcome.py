@@ -56,6 +56,10 @@ def test_letters_of_ingest_and_of_the_commit_are_told_apart(tmp_path: Path) -> N
             "nothing new: the schedule has committed all up to epoch 3, 12 s ago",
         ),
         (
+            StreamFlushed("shop", 3, 0, 2, ["run"], {"shop.orders": 1}),
+            "what came since holds no rows (heartbeats and the like); all is committed up to epoch 3",
+        ),
+        (
             StreamFlushed("shop", 3, 1, 1, ["run"], {"shop.orders": 1}, seconds=2.0),
             "1 event, committed up to epoch 3 in 1 table: 2.0 s",
         ),

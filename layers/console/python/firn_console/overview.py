@@ -59,7 +59,8 @@ def needs_of(asked: Asked, seen: Look) -> Iterator[Need]:
     elif is_behind(seen) and not seen.held_names:
         backlog = waiting(seen)
         events = backlog.staged_events + backlog.sealed_events
-        text = f"{events:,} events wait for their commit, the oldest since {backlog.oldest_at}"
+        wait = "event waits for its" if events == 1 else "events wait for their"
+        text = f"{events:,} {wait} commit, the oldest since {backlog.oldest_at}"
         yield Need("warning", "behind", stream, stream, text, f"streams/{stream}", f"firn flush {stream}")
     if dead := seen.letters.waiting.total():
         yield Need(

@@ -6,7 +6,8 @@ same id, until one is known to have arrived or all are used up, and then that is
 
 import logging
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -83,12 +84,22 @@ def tell_all(
 ) -> list[tuple[str, str, Told]]:
     """Make the tries that are due -> (alert, target, what came of it) of each. A target that cannot be told keeps no
     other. Raises StorageUnavailable."""
-    due = list(_due(store, alerts, targets, way.environment, now))
+    due = _by_turns(_due(store, alerts, targets, way.environment, now))
     if len(due) > _MOST:
         _log.warning("%d messages are due, %d are sent now", len(due), _MOST)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         made = list(pool.map(lambda one: (one, _try(store, one, way)), due[:_MOST]))
     return [(one.alert.rule, one.target.name, told) for one, told in made if told is not None]
+
+
+def _by_turns(due: Iterable[_Due]) -> list[_Due]:
+    """Each target's in turn, and of a target those first that were tried least: a round has time for so many."""
+    places: Counter[str] = Counter()
+    order = []
+    for one in sorted(due, key=lambda one: one.k):
+        order.append((places[one.target.name], one))
+        places[one.target.name] += 1
+    return [one for _, one in sorted(order, key=lambda placed: placed[0])]
 
 
 def _due(
@@ -107,6 +118,27 @@ def _due(
             ended = alert_log.ended_of(store, alert) if k is not None and moment == "ended" else None
             if k is not None and (moment == "begun" or ended is not None):
                 yield _Due(alert, begun, moment, target, k, message_of(begun, ended, moment, environment))
+
+
+def note_deaths(store: Store, alerts: Sequence[Alert], now: datetime) -> int:
+    """Write of each message whose last try's maker died that nobody knows what came of it -> how many were written.
+
+    Those are given up by no round that makes a try. Whoever creates the object counts it.
+    """
+    count = 0
+    for alert in alerts:
+        for (moment, target), tries in alert.tries.items():
+            last = tries[-1]
+            if len(tries) < len(PAUSES) or last.outcome is not None or last.known(now) is None:
+                continue
+            told = alert_log.told_now("unknown", now, "whoever sent it died before it was known: it may have arrived")
+            try:
+                written = alert_log.tell(store, alert, moment, target, last.k, told)
+            except FirnError as error:
+                _log.warning("that telling %s of %s ended is not written: %s", target, alert.rule, error)
+                continue
+            count += written and "sent" not in [one.outcome for one in tries]
+    return count
 
 
 def is_told(alert: Alert, to: Sequence[str], now: datetime) -> bool:

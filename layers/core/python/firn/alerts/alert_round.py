@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from firn.alerts.alert_delivery import PAUSES, Way, delivery, is_told, tell_all
+from firn.alerts.alert_delivery import PAUSES, Way, delivery, is_told, note_deaths, tell_all
 from firn.alerts.alert_message import message_of_test
 from firn.alerts.alert_signals import Observer, Seen, Signal, span
 from firn.config.alerts import AlertRule, Alerts
@@ -62,7 +62,7 @@ def run(store: Store, config: Config, way: Way, now: datetime, log: Log = _log) 
         (log.info if one.outcome == "sent" else log.warning)(
             "alert told", extra={"alert": name, "target": target, "outcome": one.outcome, "why": one.why}
         )
-    untold = _given_up(store, waiting, now) if told else 0
+    untold = (_given_up(store, waiting, now) if told else 0) + note_deaths(store, recent, now)
     counts = {outcome: sum(one.outcome == outcome for _, _, one in told) for outcome in ("sent", "failed", "unknown")}
     return Rounded(begun, ended, **counts, untold=untold)
 
@@ -99,6 +99,7 @@ def _to_begin(rule: AlertRule, seen: Seen, known: AlertLog, now: datetime) -> It
 def _to_end(store: Store, rule: AlertRule, seen: Seen, known: AlertLog, now: datetime) -> Iterator[tuple[Alert, str]]:
     """The alerts of the rule that no signal holds any more. One that could not be looked at lasts."""
     held = {place_of(one.stream, one.subject) for one in seen.signals if one.holds(lasting=True)}
+    watched = {place_of(one.stream, one.subject) for one in seen.signals}
     for (name, place), some in known.alerts.items():
         if name != rule.name or some[-1].ended_at is not None or place in held:
             continue
@@ -106,7 +107,9 @@ def _to_end(store: Store, rule: AlertRule, seen: Seen, known: AlertLog, now: dat
         if begun is None or begun.stream in seen.unseen or begun.subject in seen.unseen:
             continue
         lasted = span((now - datetime.fromisoformat(begun.at)).total_seconds())
-        yield some[-1], f"{_about(begun)}: {_OVER[begun.on]} after {lasted} (alert {rule.name})"
+        # Of what is held there is a signal only while it is.
+        over = _OVER[begun.on] if place in watched or begun.on == "quarantine" else "no longer watched,"
+        yield some[-1], f"{_about(begun)}: {over} after {lasted} (alert {rule.name})"
 
 
 _OVER: Final[Mapping[str, str]] = {

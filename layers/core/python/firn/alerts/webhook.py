@@ -154,6 +154,6 @@ def _asked(plain: socket.socket, place: _Place, body: bytes, headers: Mapping[st
 
 def _shut(plain: socket.socket) -> None:
     try:
-        plain.shutdown(socket.SHUT_RDWR)
+        socket.socket.shutdown(plain, socket.SHUT_RDWR)  # the socket alone: TLS's own state is the reader's
     except OSError:
         return

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from firn.deployment.flush_outcome import DeadOfFlush, events_and_letters
 from firn.deployment.stack import Paused, Stack
+from firn.deployment.terminal import counted
 from firn.errors import FirnError, TransientError, UnknownOutcome
 from firn.runs.job_runs import ENDED
 
@@ -117,8 +118,10 @@ def wait_for_queues(stack: Stack, report: Report, deadline: float) -> None:
             if left == 0:
                 break
             if time.monotonic() > deadline:
-                raise FlushFailed(f"queue {name} still holds {left:,} messages: look at the log of ingest_queue")
-            report(name, f"{left:,} messages left in the queue")
+                raise FlushFailed(
+                    f"queue {name} still holds {counted(left, 'message')}: look at the log of ingest_queue"
+                )
+            report(name, f"{counted(left, 'message')} left in the queue")
             time.sleep(_POLL_SECONDS)
 
 

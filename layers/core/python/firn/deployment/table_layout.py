@@ -13,6 +13,8 @@ GAP: Final = 2
 """Spaces between two columns."""
 
 _LEAST_PROSE: Final = 24
+_COMMAND: Final = re.compile(r"(?<![\w./-])firn(?: [^\s;,()`]+){1,8}")
+_KEPT: Final = "\0"  # for a space at which nothing is broken
 # Codes that a terminal obeys, or that turn the order of a line around: rows may hold them, and are only shown.
 _OBEYED: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
@@ -86,6 +88,16 @@ def wrapped(text: str, width: int, length: Callable[[str], int] = len) -> list[s
                 line = word
         lines.append(line)
     return lines
+
+
+def readable(text: str, width: int, hang: int = 0, length: Callable[[str], int] = len) -> list[str]:
+    """The lines of a sentence, broken at spaces alone, and a `firn …` command in it nowhere: it is there to be copied.
+
+    hang  cells by which all lines but the first are moved in; so many the first begins with
+    """
+    whole = _COMMAND.sub(lambda command: command[0].replace(" ", _KEPT), text[hang:])
+    lines = (line.replace(_KEPT, " ") for line in wrapped(whole, max(_LEAST_PROSE, width - hang), length))
+    return [(" " * hang if number else text[:hang]) + line for number, line in enumerate(lines)]
 
 
 def _longest_word(name: str, column: Sequence[str], length: Callable[[str], int]) -> int:

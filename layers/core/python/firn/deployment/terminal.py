@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,10 +10,10 @@ from dataclasses import asdict, is_dataclass
 from datetime import date, datetime, timedelta
 from datetime import time as time_of_day
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 from uuid import UUID
 
-from firn.deployment.table_layout import GAP, Fitted, fitted, harmless, wrapped
+from firn.deployment.table_layout import GAP, Fitted, fitted, harmless, readable, wrapped
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -53,6 +54,28 @@ def print_json_line(value: Any) -> None:
     """`value` as JSON in one line."""
     json.dump(value, sys.stdout, default=_plain, ensure_ascii=False)
     sys.stdout.write("\n")
+
+
+def say(text: str, *, err: bool = False, hang: int = 0) -> None:
+    """A sentence for people, on stdout or, `err`, on stderr; in a terminal with no name and no command broken in two.
+
+    hang  cells by which its further lines are moved in there (table_layout.readable)
+    """
+    stream = sys.stderr if err else sys.stdout
+    width = _width(stream)
+    if width:
+        from rich.cells import cell_len
+
+        text = "\n".join(readable(text, width, hang, cell_len))
+    print(text, file=stream)
+
+
+def _width(stream: TextIO) -> int:
+    """Of the terminal that a stream goes to; 0 if it goes elsewhere."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns if stream.isatty() else 0
+    except (OSError, ValueError):  # it is none, or is closed
+        return 0
 
 
 def print_table(

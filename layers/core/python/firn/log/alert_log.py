@@ -162,7 +162,7 @@ def _note(made: dict[tuple[Moment, str, int], Try], key: tuple[Moment, str, int]
     before = made.get(key)
     if kind == "try":
         made[key] = Try(key[2], at, before.outcome if before else None)
-    else:
+    elif before is None or before.outcome != "sent":  # who was thought dead may have sent it
         outcome: Outcome = "sent" if kind == "sent" else "failed" if kind == "failed" else "unknown"
         made[key] = Try(key[2], before.at if before else at, outcome)
 
@@ -183,9 +183,10 @@ def claim(store: Store, alert: Alert, moment: Moment, target: str, k: int, nonce
     return put_if_absent(store, _try_path(alert, moment, target, k, "try"), nonce.encode())
 
 
-def tell(store: Store, alert: Alert, moment: Moment, target: str, k: int, told: Told) -> None:
-    """Write what came of a try that was claimed. Raises StorageUnavailable, UnknownOutcome."""
-    put_if_absent(store, _try_path(alert, moment, target, k, told.outcome), _encode(told))
+def tell(store: Store, alert: Alert, moment: Moment, target: str, k: int, told: Told) -> bool:
+    """Write what came of a try that was claimed. -> False if that is there. Raises StorageUnavailable,
+    UnknownOutcome."""
+    return put_if_absent(store, _try_path(alert, moment, target, k, told.outcome), _encode(told))
 
 
 def begun_of(store: Store, alert: Alert) -> Begun | None:

@@ -186,6 +186,8 @@ class MirrorDecoder(Decoder):
         if op == "t":
             return
         if self.decoding.no_key is not None:
+            if op != "d" and change["after"] is not None:
+                self._decode(change, change["after"])  # what is wrong in the row itself is why it names no key
             raise EventError("no_key", self.decoding.no_key)
         if op == "d":
             yield self._row(change, "d", self._only_key(self._deleted_key(change)))
