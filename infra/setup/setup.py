@@ -11,7 +11,8 @@ and does nothing when all is in place. Run it by `make setup`.
     setup.py --localstack  also LocalStack (on Python 3.13), in one of its own
     setup.py --engines     also other readers of Iceberg: DuckDB with its extension, and Polars and Daft, apart
     setup.py --trino       also Trino, another such reader, in .cache/trino (by Maven; it runs on Java 24 or newer)
-    setup.py --servers     also a Hive Metastore and a Nessie, in .cache/servers (by Maven), for `make test-servers`
+    setup.py --servers     also a Hive Metastore and a Nessie, in .cache/servers (by Maven), and Azurite and
+                           fake-gcs-server (by npm and Go, where those are), for `make test-servers`
     setup.py --docs        also what builds the documentation and checks the HTTP API by it, in one of its own
     setup.py --tests       what the tests use: --docs, DuckDB with its extension, Playwright; SAM and LocalStack on 3.13
     setup.py --bench       also what the benchmarks compare with (Polars, delta-rs, dlt, …), in one of its own
@@ -54,6 +55,8 @@ JARS_LOCK = ROOT / "infra" / "setup" / "jars.lock"
 ARCHIVE = ROOT / ".cache" / "spark.jsa"
 TRINO = ROOT / ".cache" / "trino"
 SERVERS = ROOT / ".cache" / "servers"
+AZURITE_LOCK = ROOT / "infra" / "setup" / "azurite" / "package-lock.json"
+FAKE_GCS_LOCK = ROOT / "infra" / "setup" / "fake_gcs_server.lock"
 ARRIVING = ROOT / ".cache" / "arriving"
 MAVEN_SECONDS = 1200  # for one file, of up to 900 MB
 MAVEN_COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
@@ -288,7 +291,49 @@ def servers() -> bool:
             (SERVERS / folder).parent.mkdir(parents=True, exist_ok=True)
             next(unpacked(got).glob("apache-hive-*")).replace(SERVERS / folder)
 
-    return server(SERVERS, lock, place)
+    did = server(SERVERS, lock, place)
+    return cloud_servers() or did  # afterwards: a changed lock empties the folder
+
+
+def cloud_servers() -> bool:
+    """Azurite by npm and fake-gcs-server by Go, in .cache/servers; where the tool is missing the tests of that cloud
+    are skipped. False if there was nothing to do."""
+    steps = (("npm", SERVERS / "azurite", _azurite), ("go", SERVERS / "fake-gcs-server", _fake_gcs_server))
+    did = False
+    for tool, folder, install in steps:
+        if shutil.which(tool) is None:
+            print(f"  no {tool}: {folder.name} is left out, and its tests are skipped", flush=True)
+            continue
+        stamp_file, stamp = folder / ".firn-setup", stamp_of(AZURITE_LOCK, FAKE_GCS_LOCK, python="")
+        if stamp_file.exists() and stamp_file.read_text() == stamp:
+            continue
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        install(folder)
+        replace(stamp_file, stamp)
+        did = True
+    return did
+
+
+def _azurite(folder: Path) -> None:
+    """What the lock names, each package by its hash; nothing of them is run."""
+    for name in ("package.json", AZURITE_LOCK.name):
+        shutil.copyfile(AZURITE_LOCK.parent / name, folder / name)
+    quiet = ("--ignore-scripts", "--no-audit", "--no-fund", "--prefix", str(folder))
+    run("install azurite", "npm", "ci", *quiet, seconds=MAVEN_SECONDS)
+
+
+def _fake_gcs_server(folder: Path) -> None:
+    """Built from source. Go checks each module by its checksum database; what went in has to be what the lock says."""
+    [words] = [line.split() for line in FAKE_GCS_LOCK.read_text().splitlines() if not line.startswith("#")]
+    module, version, sha256 = words
+    build = ("env", f"GOBIN={folder}", "go", "install", f"{module}@{version}")
+    run("build fake-gcs-server", *build, seconds=MAVEN_SECONDS)
+    asked = ["go", "version", "-m", str(folder / "fake-gcs-server")]
+    told = subprocess.run(asked, capture_output=True, check=True)
+    parts = [line for line in told.stdout.splitlines(keepends=True) if line.startswith((b"\tmod\t", b"\tdep\t"))]
+    if hashlib.sha256(b"".join(parts)).hexdigest() != sha256:
+        sys.exit(f"setup: fake-gcs-server was not built of what infra/setup/{FAKE_GCS_LOCK.name} names.")
 
 
 def trino() -> bool:
