@@ -95,7 +95,7 @@ def parse(text: str, filename: str = "firn.yaml", *, published: bool = False) ->
     if not top.is_missing:
         top.allow_only(_TOP_KEYS)
     catalog = _catalog(top.section("catalog"))
-    warehouse = top.parsed("warehouse", read_warehouse, "", "s3://bucket/prefix or file:///path")
+    warehouse = top.parsed("warehouse", read_warehouse, "", "s3://bucket/prefix, gs://…, abfss://… or file:///path")
     targets = read_targets(top.section("targets"))
     care = read_common_care(top.section("care"))
     streams = _streams(top, care)
