@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from firn.config.catalogs import REGION, Address, pyiceberg_properties, read_address, servers
 from firn.config.region import region_of
@@ -10,6 +10,8 @@ from firn.errors import ConfigError
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
+
+_CLOUD: Final = ("abfss://", "gs://")
 
 CATALOG_NAME = "firn"
 """Spark and PyIceberg store the catalog's name in every row of a SQL catalog: both must use this one."""
@@ -19,6 +21,9 @@ READING = "firn_lake.catalogs.object_io.ObjectIO"
 
 CACHING = "firn_lake.reading.cold_cache.ColdCacheIO"
 
+CLOUDS = "firn_lake.catalogs.cloud_io.CloudIO"
+"""The FileIO of a catalog whose warehouse is on Azure or Google: PyIceberg's own need a library of each."""
+
 
 def open_catalog(
     catalog_uri: str, warehouse: str, env: Mapping[str, str] | None = None, *, read_only: bool = False
@@ -27,6 +32,7 @@ def open_catalog(
 
     Storage settings come from `env` (the process environment by default): AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID,
     AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION; FIRN_COLD_CACHE (a folder) and FIRN_COLD_CACHE_BYTES.
+    What is on Azure or Google takes its own names (firn.log.cloud_stores) from the process environment.
     `read_only`: tables' metadata is read, and nothing else can be done. Raises ConfigError for a URL that names no
     known kind, a number of bytes that is none, or S3 or Glue without a region; TransientError if a catalog that is
     asked over HTTP does not answer.
@@ -34,7 +40,7 @@ def open_catalog(
     environment = os.environ if env is None else env
     address = read_address(catalog_uri)
     properties = {"warehouse": warehouse, **storage_properties(environment)}
-    properties |= {"py-io-impl": READING} if read_only else _cold_cache(environment)
+    properties |= {"py-io-impl": READING} if read_only else _writing(warehouse, environment)
     properties |= pyiceberg_properties(address, environment)
     if warehouse.startswith("s3://") and not any(name in properties for name in ("s3.region", REGION)):
         region_of(environment)  # which says that there is none: PyIceberg would ask us-east-1
@@ -88,6 +94,11 @@ def storage_properties(env: Mapping[str, str]) -> dict[str, str]:
         properties["s3.force-virtual-addressing"] = "false"
         properties["s3.path-style-access"] = "true"
     return properties
+
+
+def _writing(warehouse: str, env: Mapping[str, str]) -> dict[str, str]:
+    """The FileIO, where it is not the one that PyIceberg takes by itself."""
+    return {"py-io-impl": CLOUDS} if warehouse.startswith(_CLOUD) else _cold_cache(env)
 
 
 def _cold_cache(env: Mapping[str, str]) -> dict[str, str]:
