@@ -37,6 +37,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "infra" / "local"))
 
+import cloud_servers  # noqa: E402 (beside this file)
+
 from firn_local import java, spark_classes, spark_jars  # noqa: E402 (the standard library alone, and no more)
 
 VENV = ROOT / ".venv"
@@ -52,11 +54,10 @@ KAFKA_VENV = ROOT / ".venv-kafka"
 DOCS_VENV = ROOT / ".venv-docs"
 JARS = ROOT / ".cache" / "jars"
 JARS_LOCK = ROOT / "infra" / "setup" / "jars.lock"
+CLOUD_LOCKS = tuple(ROOT / "infra" / "setup" / name for name in ("azure_jars.lock", "google_jars.lock"))
 ARCHIVE = ROOT / ".cache" / "spark.jsa"
 TRINO = ROOT / ".cache" / "trino"
 SERVERS = ROOT / ".cache" / "servers"
-AZURITE_LOCK = ROOT / "infra" / "setup" / "azurite" / "package-lock.json"
-FAKE_GCS_LOCK = ROOT / "infra" / "setup" / "fake_gcs_server.lock"
 ARRIVING = ROOT / ".cache" / "arriving"
 MAVEN_SECONDS = 1200  # for one file, of up to 900 MB
 MAVEN_COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
@@ -190,19 +191,24 @@ def install_firn(folder: Path) -> None:
 
 
 def jars() -> bool:
-    """Fetch the jars of infra/setup/jars.lock into .cache/jars by the Ivy that PySpark ships; check their hashes."""
+    """Fetch the jars of infra/setup/jars.lock into .cache/jars."""
+    did = fetched(JARS, JARS_LOCK)
+    for stale in set(JARS.glob("*.jar")) - {JARS / jar.file for jar in spark_jars.locked(JARS_LOCK)}:
+        stale.unlink()
+    return did
+
+
+def fetched(folder: Path, lock: Path) -> bool:
+    """Fetch the jars of a lock by the Ivy that PySpark ships; check their hashes."""
     ivy = next((VENV / "lib").glob("python3*/site-packages/pyspark/jars/ivy-*.jar"))
 
     def fetch(step: str, command: Sequence[str], _tick: object) -> None:
         run(step, *command, seconds=MAVEN_SECONDS)
 
     try:
-        did = spark_jars.fetch(JARS, JARS_LOCK, java_command(), ivy, fetch)
+        return spark_jars.fetch(folder, lock, java_command(), ivy, fetch)
     except spark_jars.WrongJar as error:
-        sys.exit(f"setup: {error}; {spark_jars.by_hand(JARS, JARS_LOCK)}")
-    for stale in set(JARS.glob("*.jar")) - {JARS / jar.file for jar in spark_jars.locked(JARS_LOCK)}:
-        stale.unlink()
-    return did
+        sys.exit(f"setup: {error}; {spark_jars.by_hand(folder, lock)}")
 
 
 def java_command() -> str:
@@ -292,48 +298,13 @@ def servers() -> bool:
             next(unpacked(got).glob("apache-hive-*")).replace(SERVERS / folder)
 
     did = server(SERVERS, lock, place)
-    return cloud_servers() or did  # afterwards: a changed lock empties the folder
+    return cloud_servers.install(SERVERS, run) or did  # afterwards: a changed lock empties the folder
 
 
-def cloud_servers() -> bool:
-    """Azurite by npm and fake-gcs-server by Go, in .cache/servers; where the tool is missing the tests of that cloud
-    are skipped. False if there was nothing to do."""
-    steps = (("npm", SERVERS / "azurite", _azurite), ("go", SERVERS / "fake-gcs-server", _fake_gcs_server))
-    did = False
-    for tool, folder, install in steps:
-        if shutil.which(tool) is None:
-            print(f"  no {tool}: {folder.name} is left out, and its tests are skipped", flush=True)
-            continue
-        stamp_file, stamp = folder / ".firn-setup", stamp_of(AZURITE_LOCK, FAKE_GCS_LOCK, python="")
-        if stamp_file.exists() and stamp_file.read_text() == stamp:
-            continue
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        install(folder)
-        replace(stamp_file, stamp)
-        did = True
-    return did
-
-
-def _azurite(folder: Path) -> None:
-    """What the lock names, each package by its hash; nothing of them is run."""
-    for name in ("package.json", AZURITE_LOCK.name):
-        shutil.copyfile(AZURITE_LOCK.parent / name, folder / name)
-    quiet = ("--ignore-scripts", "--no-audit", "--no-fund", "--prefix", str(folder))
-    run("install azurite", "npm", "ci", *quiet, seconds=MAVEN_SECONDS)
-
-
-def _fake_gcs_server(folder: Path) -> None:
-    """Built from source. Go checks each module by its checksum database; what went in has to be what the lock says."""
-    [words] = [line.split() for line in FAKE_GCS_LOCK.read_text().splitlines() if not line.startswith("#")]
-    module, version, sha256 = words
-    build = ("env", f"GOBIN={folder}", "go", "install", f"{module}@{version}")
-    run("build fake-gcs-server", *build, seconds=MAVEN_SECONDS)
-    asked = ["go", "version", "-m", str(folder / "fake-gcs-server")]
-    told = subprocess.run(asked, capture_output=True, check=True)
-    parts = [line for line in told.stdout.splitlines(keepends=True) if line.startswith((b"\tmod\t", b"\tdep\t"))]
-    if hashlib.sha256(b"".join(parts)).hexdigest() != sha256:
-        sys.exit(f"setup: fake-gcs-server was not built of what infra/setup/{FAKE_GCS_LOCK.name} names.")
+def cloud_jars() -> bool:
+    """Fetch what jobs need for warehouses on Azure and Google, as `firn up` does where one is."""
+    did = [fetched(JARS / "clouds", lock) for lock in CLOUD_LOCKS]
+    return any(did)
 
 
 def trino() -> bool:
@@ -358,7 +329,7 @@ def main() -> None:
         lacks.append("Maven, to fetch servers\n    Debian, Ubuntu: apt-get install maven    macOS: brew install maven")
     if lacks:
         sys.exit("setup: this machine lacks\n" + "\n".join(f"  - {lack}" for lack in lacks))
-    steps: list[Callable[[], bool]] = [spark]
+    steps: list[Callable[[], bool]] = [lambda: any([spark(), "--servers" in wanted and cloud_jars()])]
     if "--sam" in wanted or ("--tests" in wanted and not without):
         steps.append(sam)
     if wanted & {"--engines", "--tests"}:

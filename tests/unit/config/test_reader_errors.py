@@ -179,9 +179,15 @@ def test_partitions_that_a_declared_type_can_not_have(kind: str, entry: str, tol
         ("warehouse: ftp://b/p", "ftp:// is not a storage that Firn writes to; write s3, gs, abfss or file://"),
         ("warehouse: gcs://b/p", "gcs:// is not a storage that Firn writes to; write gs://bucket/prefix"),
         ("warehouse: az://lake/p", "write abfss://container@account.dfs.core.windows.net/prefix"),
-        ("warehouse: wasbs://c@acme.blob.core.windows.net/p", "wasbs:// is not a storage that Firn writes to; write abf"),
-        ("warehouse: abfss://lake/p", "firn.yaml:1: warehouse: 'lake' names no container of an account; write abfss://co"),
-        ("warehouse: abfss://lake@acme.blob.core.windows.net/p", "names no container of an account; write abfss://cont"),
+        ("warehouse: wasbs://c@acme.blob.core.windows.net/p", "wasbs:// is not a storage that Firn writes"),
+        (
+            "warehouse: abfss://lake/p",
+            "firn.yaml:1: warehouse: 'lake' names no container of an account; write abfss://co",
+        ),
+        (
+            "warehouse: abfss://lake@acme.blob.core.windows.net/p",
+            "names no container of an account; write abfss://cont",
+        ),
         ("warehouse: abfss://Lake@acme.dfs.core.windows.net/p", "'Lake' is not a container's name; write abfss://cont"),
         ("warehouse: abfss://lake@a-c.dfs.core.windows.net/p", "'a-c' is not a storage account's name; write abfss://"),
         ("warehouse: abfss://lake:hunter2@acme.dfs.core.windows.net/p", "holds a password"),

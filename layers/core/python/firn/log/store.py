@@ -78,8 +78,8 @@ def open_store(url: str, *, seconds: int = 8) -> Store:
 
     S3 takes region and endpoint from the AWS_* environment, and credentials by firn/log/credentials.py; Azure and
     Google take theirs by firn/log/cloud_stores.py. A plain-http endpoint is used only on loopback. `memory://` gives
-    one store per name and process. `seconds`: how long a request may take; by default three fit into a Lambda's 30 s. Raises
-    StorageUnavailable if the URL can't be opened, ConfigError if region, account or credentials are missing or half.
+    one store per name and process. `seconds`: how long a request may take; by default three fit into a Lambda's 30 s.
+    Raises StorageUnavailable if the URL can't be opened, ConfigError if region, account or credentials are missing.
     """
     parts = urlsplit(url)
     if parts.scheme == "memory":
@@ -345,7 +345,7 @@ def paths(store: Store, prefix: str, after: str | None = None) -> list[str]:
 
 
 def _listed(store: Store, prefix: str, after: str | None) -> Iterator[Mapping[str, Any]]:
-    # Azure's startFrom, by which obstore asks, is new: Azurite answers with all, and OneLake with nothing, which would be
+    # Azure's startFrom, by which obstore asks, is new: Azurite answers with all, OneLake with nothing, which would be
     # taken for an empty log (https://github.com/apache/arrow-rs-object-store/issues/695).
     all_of_it = isinstance(store, obstore.store.AzureStore)
     for chunk in store.list(prefix, offset=None if all_of_it else after):
