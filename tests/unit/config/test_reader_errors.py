@@ -214,6 +214,16 @@ def test_warehouses_of_each_storage(warehouse: str) -> None:
     assert parse(f"warehouse: {warehouse}/\nstreams: {{shop: {{{GOOD}}}}}").warehouse == warehouse
 
 
+@pytest.mark.parametrize("warehouse", ["gs://acme-lake/w", "abfss://lake@acme.dfs.core.windows.net/w"])
+def test_cold_files_are_moved_on_s3_alone(warehouse: str) -> None:
+    told = "firn.yaml:1: warehouse: is not in S3, where alone Firn moves cold files"
+    tier = "care: {tier: {cold_after: 90d}}"
+    assert told in problem(f"warehouse: {warehouse}\n{tier}\nstreams: {{shop: {{{GOOD}}}}}")
+    in_rule = f"streams: {{shop: {{tables: {{a.b: {{to: shop.b, {tier}}}}}}}}}"
+    assert told in problem(f"warehouse: {warehouse}\n{in_rule}")
+    assert parse(f"warehouse: s3://acme-lake/w\n{tier}\n{in_rule}").care.tiering.on
+
+
 def test_all_problems_are_told_at_once_in_the_order_of_the_file() -> None:
     text = """\
 warehouse: lake

@@ -32,6 +32,11 @@ def read_warehouse(text: str) -> str:
     return read_place(text, SCHEMES)
 
 
+def is_cloud(address: str) -> bool:
+    """Whether it is on Azure or Google, in the form that `read_warehouse` gives."""
+    return address.startswith(("abfss://", "gs://"))
+
+
 def read_place(text: str, schemes: Sequence[str]) -> str:
     """An address that jobs write to, without a slash at its end. `schemes`: those of SCHEMES that are taken. Raises
     ValueError, whose text says what to write."""

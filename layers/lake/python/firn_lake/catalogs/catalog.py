@@ -2,16 +2,15 @@
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from firn.config.catalogs import REGION, Address, pyiceberg_properties, read_address, servers
 from firn.config.region import region_of
+from firn.config.storage import is_cloud
 from firn.errors import ConfigError
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
-
-_CLOUD: Final = ("abfss://", "gs://")
 
 CATALOG_NAME = "firn"
 """Spark and PyIceberg store the catalog's name in every row of a SQL catalog: both must use this one."""
@@ -98,7 +97,7 @@ def storage_properties(env: Mapping[str, str]) -> dict[str, str]:
 
 def _writing(warehouse: str, env: Mapping[str, str]) -> dict[str, str]:
     """The FileIO, where it is not the one that PyIceberg takes by itself."""
-    return {"py-io-impl": CLOUDS} if warehouse.startswith(_CLOUD) else _cold_cache(env)
+    return {"py-io-impl": CLOUDS} if is_cloud(warehouse) else _cold_cache(env)
 
 
 def _cold_cache(env: Mapping[str, str]) -> dict[str, str]:
