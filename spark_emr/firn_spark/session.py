@@ -53,6 +53,7 @@ def build(catalog_uri: str, warehouse: str, conf: Mapping[str, str] | None = Non
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel(settings["spark.log.level"])
     versions.check(session)
+    versions.check_storage(session, warehouse)
     return session
 
 

@@ -1,10 +1,16 @@
 """What Spark is told of a warehouse on Azure or Google."""
 
 import re
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from py4j.protocol import Py4JError
 
-from firn.errors import ConfigError
+from firn.errors import ConfigError, TransientError
+from firn_local.environment import CLOUD_LOCKS
+from firn_local.spark_jars import locked
+from firn_spark import versions
 from firn_spark.session import _engine, catalog_settings
 
 AZURE = "abfss://lake@acme.dfs.core.windows.net/warehouse"
@@ -54,3 +60,24 @@ def test_half_of_an_identity_is_named_before_spark_starts_a_job() -> None:
         catalog_settings("sqlite:////c.db", AZURE, {"AZURE_CLIENT_SECRET": "hidden"})
     with pytest.raises(ConfigError, match="GOOGLE_APPLICATION_CREDENTIALS names /nowhere"):
         catalog_settings("sqlite:////c.db", "gs://acme-lake/w", {"GOOGLE_APPLICATION_CREDENTIALS": "/nowhere"})
+
+
+def test_a_job_without_the_clouds_library_says_which_jar_it_lacks() -> None:
+    def missing(_name: str) -> None:
+        raise Py4JError
+
+    spark: Any = SimpleNamespace(
+        _jvm=SimpleNamespace(
+            py4j=SimpleNamespace(reflection=SimpleNamespace(ReflectionUtil=SimpleNamespace(classForName=missing)))
+        )
+    )
+    with pytest.raises(TransientError, match=r"iceberg-azure-bundle-1\.10\.0\.jar is not on its class path"):
+        versions.check_storage(spark, AZURE)
+    with pytest.raises(TransientError, match=r"iceberg-gcp-bundle-1\.11\.0\.jar"):
+        versions.check_storage(spark, "gs://acme-lake/w")
+    versions.check_storage(spark, "s3://acme-lake/w")
+
+
+def test_the_jars_that_it_names_are_those_that_are_locked() -> None:
+    for scheme, lock in CLOUD_LOCKS.items():
+        assert [jar.file for jar in locked(lock)] == [versions._CLOUDS[scheme][1]]
