@@ -77,9 +77,10 @@ test-spark: setup  ## the commit job with real Spark and Iceberg
 test-e2e: setup-tests  ## through every part: HTTP and SQS in, tables out
 	@$(BIN)/python -m pytest tests/e2e
 
-test-servers: setup-servers  ## the catalogs' tests against real servers that `make setup` does not fetch: a Hive Metastore, a Nessie (needs Maven, PostgreSQL, Java 21)
+test-servers: setup-servers  ## tests against real servers that `make setup` does not fetch: a Hive Metastore, a Nessie, Azurite, fake-gcs-server (needs Maven, PostgreSQL, Java 21; npm, Go)
 	@$(BIN)/python -m pytest tests/integration/catalogs/test_metastore.py tests/integration/catalogs/test_nessie.py tests/integration/catalogs/test_contract.py \
 	  tests/integration/spark/test_catalogs.py -k "hive or metastore or nessie"
+	@$(BIN)/python -m pytest tests/integration/clouds tests/integration/spark/test_clouds.py
 
 mutants: setup  ## seeded mistakes: each must be found by the test that names it, with Spark and Iceberg too
 	@FIRN_MUTANTS=all $(BIN)/python -m pytest tests/mutants

@@ -170,8 +170,6 @@ class Stack:
         queues = create_queues(sqs, template.queues)
         environment |= aws.credentials | self._storage(template) | _job_environment(application, self.dir / "jobs")
         environment |= _CHECKOUT if self.options.job is None else self._upload(self.options.job, template)
-        clouds = cloud_environment() if self.options.staging or self.options.warehouse else {}
-        environment |= clouds
         self._publish(environment)
 
         host = FunctionHost(
@@ -200,7 +198,7 @@ class Stack:
             "warehouse": environment["FIRN_WAREHOUSE"],
             "catalog_uri": environment["FIRN_CATALOG_URI"],
             "queues": queues,
-            "env": {name: value for name, value in environment.items() if name not in clouds},
+            "env": {name: value for name, value in environment.items() if name not in cloud_environment()},
             "token": token,
         }
         self._describe()
@@ -245,7 +243,8 @@ class Stack:
             data, catalog = (f"file://{self.dir}/staging", f"file://{self.dir}/warehouse"), self.dir / "catalog.db"
         uri = "glue://" if self.options.glue else f"sqlite:///{catalog}"
         staging, warehouse = self.options.staging or data[0], self.options.warehouse or data[1]
-        return {"FIRN_STAGING": staging, "FIRN_WAREHOUSE": warehouse, "FIRN_CATALOG_URI": uri}
+        clouds = cloud_environment() if self.options.staging or self.options.warehouse else {}
+        return {"FIRN_STAGING": staging, "FIRN_WAREHOUSE": warehouse, "FIRN_CATALOG_URI": uri, **clouds}
 
     def _image(self, package: Path) -> dict[str, str]:
         """The template's parameters for a packaged job. Raises StackError."""
