@@ -35,17 +35,18 @@ def lifecycle_command(
 
     In S3 Firn keeps them by itself (firn tier).
     """
-    from firn.config.storage import read_place
+    from firn.config.storage import SCHEMES, read_place
     from firn.deployment.terminal import print_json
     from firn.maintenance.cloud_lifecycle import rules
 
-    places = []
-    for url, option in ((staging, "STAGING"), (warehouse, "--warehouse")):
+    def read(url: str, option: str) -> str:
         try:
-            places.append(url and read_place(url, ("s3", "gs", "abfss", "file")))
+            return url and read_place(url, SCHEMES)
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint=option) from error
-    print_json(rules(*places, _cold(cold_after, storage_class)))
+
+    where = read(staging, "STAGING"), read(warehouse, "--warehouse")
+    print_json(rules(*where, _cold(cold_after, storage_class)))
 
 
 def _cold(after: str, storage_class: str) -> "Cold | None":
