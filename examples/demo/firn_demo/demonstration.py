@@ -46,7 +46,8 @@ def demonstrate(keep: bool, options: Sequence[str] = ()) -> int:
         with ExitStack() as running:
             with console.status("starting the embedded stack"):
                 stack = running.enter_context(running_stack(folder, EXAMPLES.parent / "firn.yaml", *options, keep=keep))
-            _say(f"The embedded stack is up at {stack.url}, storage in its S3 endpoint", started)
+            where = "in its S3 endpoint" if stack.warehouse.startswith("s3://") else f"at {stack.warehouse}"
+            _say(f"The embedded stack is up at {stack.url}, storage {where}", started)
             equal = _run(stack, started)
     except (FirnError, SparkLacks) as error:
         print(f"demo: {error}", file=sys.stderr)

@@ -41,6 +41,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--queue-stream", default="", help="stream of queue messages that name none")
     parser.add_argument("--job", type=Path, help="run the job that `make package` put into this folder (build/package)")
     parser.add_argument("--built", type=Path, help="run the functions that `sam build` put into this folder")
+    parser.add_argument("--staging", default="", help="address of the staged data, if not on this machine")
+    parser.add_argument("--warehouse", default="", help="address of the tables, if not on this machine")
     return up(Options(**vars(parser.parse_args(arguments))))
 
 
