@@ -40,6 +40,12 @@ def firn(folder: Path, server: Any, *arguments: str) -> str:
     return done.stdout
 
 
+def posted(url: str, body: Any) -> str:
+    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=90) as answer:
+        return str(answer.read().decode())
+
+
 @pytest.fixture
 def stack(server: Any, tmp_path: Path) -> Iterator[dict[str, Any]]:
     if len(list(CLOUD_JARS.glob("*.jar"))) < 2:
@@ -70,15 +76,12 @@ def test_rows_are_staged_read_and_committed_there_and_no_file_holds_the_key(
 ) -> None:
     folder = tmp_path / "firn"
     rows = [{"id": 1, "name": "ä/ö 100%"}, {"id": 2, "name": "b"}]
-    asked = urllib.request.Request(
-        f"{stack['url']}/v1/streams/web/tables/users", json.dumps(rows).encode(), {"Content-Type": "application/json"}
-    )
-    with urllib.request.urlopen(asked, timeout=60) as answer:
-        assert json.loads(answer.read())["accepted"] == 2
+    assert json.loads(posted(f"{stack['url']}/v1/streams/web/tables/users", rows))["accepted"] == 2
     sql = "SELECT id, name FROM web.users ORDER BY id"
     assert json.loads(firn(folder, server, "query", "--json", "--fresh", sql)) == rows
     firn(folder, server, "flush", "web")
     assert json.loads(firn(folder, server, "query", "--json", sql)) == rows
+    assert "ä/ö 100%" in posted(f"{stack['url']}/v1/query", {"sql": sql})
     assert not (folder / "staging").exists() or not list((folder / "staging").rglob("*.parquet"))
     key = server.environment.get("AZURE_STORAGE_ACCOUNT_KEY", "no key at all")
     held = [path for path in folder.rglob("*") if path.is_file() and key.encode() in path.read_bytes()]
