@@ -71,10 +71,21 @@ def test_a_key_is_fetched_from_the_place_that_the_environment_names(tmp_path: Pa
 
 
 def test_googles_key_file_has_to_be_there(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="GOOGLE_APPLICATION_CREDENTIALS names /nowhere, which is not there"):
+    with pytest.raises(ConfigError, match="GOOGLE_APPLICATION_CREDENTIALS names /nowhere, which can't be read"):
         google_options({"GOOGLE_APPLICATION_CREDENTIALS": "/nowhere"})
-    (tmp_path / "key.json").write_text("{}")
-    assert google_options({"GOOGLE_APPLICATION_CREDENTIALS": str(tmp_path / "key.json")}) == {}
+    key = tmp_path / "key.json"
+    for text, told in (
+        ('{"type": "external_account"}', "of type 'external_account': write that of a service account's key"),
+        ('{"private_key": "hunter2"}', "that is no key"),
+        ('["hunter2"]', "that is no key"),
+        ('"hunter2', "that is no key"),
+    ):
+        key.write_text(text)
+        with pytest.raises(ConfigError, match=told) as raised:
+            google_options({"GOOGLE_APPLICATION_CREDENTIALS": str(key)})
+        assert "hunter2" not in str(raised.value)
+    key.write_text('{"type": "service_account"}')
+    assert google_options({"GOOGLE_APPLICATION_CREDENTIALS": str(key)}) == {}
 
 
 def test_an_emulator_of_google_is_named_with_its_scheme_or_without() -> None:

@@ -58,7 +58,7 @@ def test_what_is_secret_among_them_is_blacked_out_in_spark_s_logs() -> None:
 def test_half_of_an_identity_is_named_before_spark_starts_a_job() -> None:
     with pytest.raises(ConfigError, match="AZURE_CLIENT_SECRET is set and"):
         catalog_settings("sqlite:////c.db", AZURE, {"AZURE_CLIENT_SECRET": "hidden"})
-    with pytest.raises(ConfigError, match="GOOGLE_APPLICATION_CREDENTIALS names /nowhere"):
+    with pytest.raises(ConfigError, match="GOOGLE_APPLICATION_CREDENTIALS names /nowhere, which can't"):
         catalog_settings("sqlite:////c.db", "gs://acme-lake/w", {"GOOGLE_APPLICATION_CREDENTIALS": "/nowhere"})
 
 

@@ -34,6 +34,8 @@ _PROOFS: Final = ("AZURE_CLIENT_SECRET", "AZURE_FEDERATED_TOKEN_FILE")
 
 GOOGLE_EMULATOR: Final = "STORAGE_EMULATOR_HOST"
 GOOGLE_KEY_FILE: Final = "GOOGLE_APPLICATION_CREDENTIALS"
+# Those that obstore reads; of a federated identity (external_account) it knows nothing.
+_GOOGLE_KINDS: Final = ("service_account", "authorized_user")
 
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -103,16 +105,33 @@ def azure_endpoint(environment: Mapping[str, str]) -> str:
 
 def google_options(environment: Mapping[str, str]) -> dict[str, Any]:
     """What obstore is told of Google's storage, beside what it reads itself. Raises ConfigError if the file that
-    GOOGLE_APPLICATION_CREDENTIALS names is not there."""
+    GOOGLE_APPLICATION_CREDENTIALS names is not there, or holds no key that obstore knows."""
     if emulator := google_emulator(environment):
         # obstore takes no address of a server but by such a key; the server asks for none of it.
         key = {"gcs_base_url": emulator, "disable_oauth": True, "client_email": "", "private_key": "",
                "private_key_id": ""}  # fmt: skip
         return {"service_account_key": json.dumps(key)}
-    file = environment.get(GOOGLE_KEY_FILE, "")
-    if file and not Path(file).is_file():
-        raise ConfigError(f"{GOOGLE_KEY_FILE} names {file}, which is not there: write the path of the key's JSON file")
+    if file := environment.get(GOOGLE_KEY_FILE, ""):
+        _check_key_file(Path(file))
     return {}
+
+
+def _check_key_file(file: Path) -> None:
+    try:
+        found = json.loads(file.read_bytes())
+    except OSError as error:
+        raise ConfigError(
+            f"{GOOGLE_KEY_FILE} names {file}, which can't be read ({error.strerror}): write the path of a key's JSON file"
+        ) from error
+    except ValueError:  # never told: it would quote what it is about
+        found = None
+    kind = found.get("type") if isinstance(found, dict) else None
+    if kind not in _GOOGLE_KINDS:
+        what = f"of type {kind!r}" if isinstance(kind, str) else "that is no key"
+        raise ConfigError(
+            f"{GOOGLE_KEY_FILE} names {file}, a file {what}: write that of a service account's key, or leave it out "
+            "where the machine has an identity of its own"
+        )
 
 
 def google_emulator(environment: Mapping[str, str]) -> str:
