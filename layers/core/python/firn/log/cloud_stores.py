@@ -121,7 +121,7 @@ def _check_key_file(file: Path) -> None:
         found = json.loads(file.read_bytes())
     except OSError as error:
         raise ConfigError(
-            f"{GOOGLE_KEY_FILE} names {file}, which can't be read ({error.strerror}): write the path of a key's JSON file"
+            f"{GOOGLE_KEY_FILE} names {file}, which can't be read ({error.strerror}): write a key file's path"
         ) from error
     except ValueError:  # never told: it would quote what it is about
         found = None
