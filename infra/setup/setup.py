@@ -35,11 +35,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "infra" / "local"))
+sys.path[:0] = [str(ROOT / "infra" / "local"), str(ROOT)]
 
-import cloud_servers  # noqa: E402 (beside this file)
 
 from firn_local import java, spark_classes, spark_jars  # noqa: E402 (the standard library alone, and no more)
+from infra.setup import cloud_servers  # noqa: E402 (the same)
 
 VENV = ROOT / ".venv"
 SAM_VENV = ROOT / ".venv-sam"
