@@ -129,12 +129,14 @@ class _Adapter(BaseHTTPRequestHandler):
         self, method: str, path: str, body: bytes, headers: dict[str, str]
     ) -> tuple[int, bytes, dict[str, str]]:
         connection = HTTPConnection("127.0.0.1", self.upstream, timeout=60)
-        try:
+        try:  # a server that is not up yet says 503, as one that is busy would
             kept = {name: value for name, value in headers.items() if name.lower() not in _HOP}
             connection.request(method, path, body or None, kept)
             answer = connection.getresponse()
             told = {_title(name): value for name, value in answer.getheaders()}
             return answer.status, answer.read(), told
+        except ConnectionRefusedError:
+            return 503, b"", {}
         finally:
             connection.close()
 
