@@ -1,5 +1,6 @@
-"""`python -m tests.cloud_demo azure|google [mixed]`: the demo with staging and warehouse on the server of that cloud; it
-exits 0 only if every row of every table is equal to PostgreSQL's. Mixed: staged data stays in the stack's own S3.
+"""`python -m tests.cloud_demo azure|google [mixed]`: the demo with staging and warehouse on the server of that cloud.
+
+It exits 0 only if every row of every table is equal to PostgreSQL's. Mixed: staged data stays in the stack's own S3.
 """
 
 import os
