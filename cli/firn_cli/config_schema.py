@@ -49,7 +49,10 @@ def schema() -> Schema:
         "Firn's configuration: streams of changes and the tables they become.",
         {
             "catalog": _catalog(),
-            "warehouse": text("Where tables live: s3://bucket/prefix or file:///absolute.", "s3://acme-lake/warehouse"),
+            "warehouse": text(
+                "Where tables live: s3://bucket/prefix, gs://…, abfss://… or file:///absolute.",
+                "s3://acme-lake/warehouse",
+            ),
             "targets": named("Deployments for `firn --target NAME COMMAND`.", _target()),
             "care": _common_care(),
             "query": section(

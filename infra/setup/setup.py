@@ -11,7 +11,8 @@ and does nothing when all is in place. Run it by `make setup`.
     setup.py --localstack  also LocalStack (on Python 3.13), in one of its own
     setup.py --engines     also other readers of Iceberg: DuckDB with its extension, and Polars and Daft, apart
     setup.py --trino       also Trino, another such reader, in .cache/trino (by Maven; it runs on Java 24 or newer)
-    setup.py --servers     also a Hive Metastore and a Nessie, in .cache/servers (by Maven), for `make test-servers`
+    setup.py --servers     also a Hive Metastore and a Nessie, in .cache/servers (by Maven), and Azurite and
+                           fake-gcs-server (by npm and Go, where those are), for `make test-servers`
     setup.py --versitygw   also an S3 server for tests, in .cache/storages (by Go; it is left out where there is none)
     setup.py --docs        also what builds the documentation and checks the HTTP API by it, in one of its own
     setup.py --tests       what the tests use: --docs, DuckDB with its extension, Playwright; SAM and LocalStack on 3.13
@@ -39,7 +40,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "infra" / "local"), str(ROOT)]
 
 from firn_local import java, spark_classes, spark_jars  # noqa: E402 (the standard library alone, and no more)
-from infra.setup import go_build  # noqa: E402 (the same)
+from infra.setup import cloud_servers, go_build  # noqa: E402 (the same)
 
 VENV = ROOT / ".venv"
 SAM_VENV = ROOT / ".venv-sam"
@@ -54,6 +55,7 @@ KAFKA_VENV = ROOT / ".venv-kafka"
 DOCS_VENV = ROOT / ".venv-docs"
 JARS = ROOT / ".cache" / "jars"
 JARS_LOCK = ROOT / "infra" / "setup" / "jars.lock"
+CLOUD_LOCKS = tuple(ROOT / "infra" / "setup" / name for name in ("azure_jars.lock", "google_jars.lock"))
 ARCHIVE = ROOT / ".cache" / "spark.jsa"
 TRINO = ROOT / ".cache" / "trino"
 SERVERS = ROOT / ".cache" / "servers"
@@ -192,19 +194,24 @@ def install_firn(folder: Path) -> None:
 
 
 def jars() -> bool:
-    """Fetch the jars of infra/setup/jars.lock into .cache/jars by the Ivy that PySpark ships; check their hashes."""
+    """Fetch the jars of infra/setup/jars.lock into .cache/jars."""
+    did = fetched(JARS, JARS_LOCK)
+    for stale in set(JARS.glob("*.jar")) - {JARS / jar.file for jar in spark_jars.locked(JARS_LOCK)}:
+        stale.unlink()
+    return did
+
+
+def fetched(folder: Path, lock: Path) -> bool:
+    """Fetch the jars of a lock by the Ivy that PySpark ships; check their hashes."""
     ivy = next((VENV / "lib").glob("python3*/site-packages/pyspark/jars/ivy-*.jar"))
 
     def fetch(step: str, command: Sequence[str], _tick: object) -> None:
         run(step, *command, seconds=MAVEN_SECONDS)
 
     try:
-        did = spark_jars.fetch(JARS, JARS_LOCK, java_command(), ivy, fetch)
+        return spark_jars.fetch(folder, lock, java_command(), ivy, fetch)
     except spark_jars.WrongJar as error:
-        sys.exit(f"setup: {error}; {spark_jars.by_hand(JARS, JARS_LOCK)}")
-    for stale in set(JARS.glob("*.jar")) - {JARS / jar.file for jar in spark_jars.locked(JARS_LOCK)}:
-        stale.unlink()
-    return did
+        sys.exit(f"setup: {error}; {spark_jars.by_hand(folder, lock)}")
 
 
 def java_command() -> str:
@@ -293,7 +300,14 @@ def servers() -> bool:
             (SERVERS / folder).parent.mkdir(parents=True, exist_ok=True)
             next(unpacked(got).glob("apache-hive-*")).replace(SERVERS / folder)
 
-    return server(SERVERS, lock, place)
+    did = server(SERVERS, lock, place)
+    return cloud_servers.install(SERVERS, run) or did  # afterwards: a changed lock empties the folder
+
+
+def cloud_jars() -> bool:
+    """Fetch what jobs need for warehouses on Azure and Google, as `firn up` does where one is."""
+    did = [fetched(JARS / "clouds", lock) for lock in CLOUD_LOCKS]
+    return any(did)
 
 
 def versitygw() -> bool:
@@ -341,7 +355,7 @@ def main() -> None:
         lacks.append("Maven, to fetch servers\n    Debian, Ubuntu: apt-get install maven    macOS: brew install maven")
     if lacks:
         sys.exit("setup: this machine lacks\n" + "\n".join(f"  - {lack}" for lack in lacks))
-    steps: list[Callable[[], bool]] = [spark]
+    steps: list[Callable[[], bool]] = [lambda: any([spark(), "--servers" in wanted and cloud_jars()])]
     if "--sam" in wanted or ("--tests" in wanted and not without):
         steps.append(sam)
     if wanted & {"--engines", "--tests"}:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from typing import Final
 
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
@@ -9,6 +10,16 @@ from pyspark.sql import SparkSession
 from firn.auth.catalog_secret import catalog_environment
 from firn.config.catalogs import REGION, read_address, spark_properties
 from firn.config.region import region_of
+from firn.log.cloud_stores import (
+    AZURE_KEY,
+    AZURE_SAS,
+    azure_account,
+    azure_endpoint,
+    azure_options,
+    google_emulator,
+    google_options,
+    with_azure_key,
+)
 from firn_spark import versions
 from firn_spark.catalog_failover import answering
 
@@ -20,7 +31,7 @@ def build(catalog_uri: str, warehouse: str, conf: Mapping[str, str] | None = Non
     """Starts the session (or returns the one that runs, with the catalog's settings applied).
 
     `catalog_uri`: see firn.config.catalogs; of several places the first that answers is taken, for as long as the
-    session lives. `warehouse` is a `file://` or `s3://` URL.
+    session lives. `warehouse` is a `file://`, `s3://`, `abfss://` or `gs://` URL.
     `conf` adds to or overrides what is set here; jars, cores and memory come from the submit parameters. Raises
     ConfigError or ValueError for a catalog or warehouse that the job can't use, TransientError if no place answers or
     the job was not tested with what it runs with (firn_spark.versions).
@@ -36,7 +47,7 @@ def build(catalog_uri: str, warehouse: str, conf: Mapping[str, str] | None = Non
     settings = {name: given.get(name, value) or value for name, value in settings.items()}
     # PySpark's launcher turns the bar on when Python starts the JVM, as tests do.
     settings |= {"spark.ui.showConsoleProgress": "false"}
-    environment = catalog_environment(catalog_uri, os.environ)
+    environment = with_azure_key(catalog_environment(catalog_uri, os.environ))
     settings |= catalog_settings(answering(catalog_uri), warehouse, environment) | dict(conf or {})
     builder = SparkSession.builder.appName("firn-commit")
     for name, value in settings.items():
@@ -44,6 +55,7 @@ def build(catalog_uri: str, warehouse: str, conf: Mapping[str, str] | None = Non
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel(settings["spark.log.level"])
     versions.check(session)
+    versions.check_storage(session, warehouse)
     return session
 
 
@@ -69,7 +81,7 @@ def _engine(*, local: bool) -> dict[str, str]:
         # second table on every commit would compile all of its code again, and wait for the JIT again.
         "spark.sql.codegen.cache.maxEntries": "2000",
         # Spark's own, and what REST catalogs call theirs.
-        "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|credential|authorization",
+        "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|account[.]?key|credential|authorization",
     }
     if local:
         settings |= {
@@ -81,11 +93,12 @@ def _engine(*, local: bool) -> dict[str, str]:
 
 
 def catalog_settings(catalog_uri: str, warehouse: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """Spark's settings for the catalog `firn`. Pure: `environment` supplies AWS_ENDPOINT_URL and AWS_REGION. Raises
-    ConfigError where S3 or Glue is used and no region is set.
+    """Spark's settings for the catalog `firn`. Pure: `environment` supplies AWS_ENDPOINT_URL and AWS_REGION, and what
+    firn.log.cloud_stores names. Raises ConfigError where S3 or Glue is used and no region is set.
 
-    AWS credentials never enter Spark's configuration (which is logged): the AWS client reads them from its own chain.
-    Those of a REST or SQL catalog have no other way in, and are blacked out in logs (spark.redaction.regex).
+    AWS credentials never enter Spark's configuration (which is logged): the AWS client reads them from its own chain,
+    as Azure's and Google's do with an identity. Those of a REST or SQL catalog, and the key or signature of a storage
+    account, have no other way in, and are blacked out in logs (spark.redaction.regex).
     """
     settings = {
         # EMR's images say `hive`: Spark would open a metastore, or all of Glue, beside the one catalog that is ours.
@@ -106,6 +119,37 @@ def catalog_settings(catalog_uri: str, warehouse: str, environment: Mapping[str,
         if endpoint:
             settings[f"{_CATALOG_CONF}.s3.endpoint"] = endpoint
             settings[f"{_CATALOG_CONF}.s3.path-style-access"] = "true"
+    elif scheme in _CLOUD_FILES:
+        files = _CLOUD_FILES[scheme](warehouse, environment)
+        settings |= {f"{_CATALOG_CONF}.{name}": value for name, value in files.items()}
     elif scheme != "file":
-        raise ValueError(f"warehouse {warehouse!r}: write file:///path or s3://bucket/prefix")
+        raise ValueError(f"warehouse {warehouse!r}: write file:///path, s3://bucket/prefix, abfss://… or gs://…")
     return settings
+
+
+def _azure_files(warehouse: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """Iceberg's properties of ADLSFileIO. Without a key or a signature it asks Azure's own chain of identities."""
+    azure_options(warehouse, environment)  # which says what is half
+    account = azure_account(warehouse, environment)
+    host = f"{account}.dfs.core.windows.net"
+    told = {"io-impl": "org.apache.iceberg.azure.adlsv2.ADLSFileIO"}
+    if environment.get(AZURE_KEY):
+        told |= {f"adls.auth.shared-key.account.{name}": value
+                 for name, value in (("name", account), ("key", environment[AZURE_KEY]))}  # fmt: skip
+    elif environment.get(AZURE_SAS):
+        told[f"adls.sas-token.{host}"] = environment[AZURE_SAS].removeprefix("?")
+    if endpoint := azure_endpoint(environment):
+        told[f"adls.connection-string.{host}"] = endpoint  # an address, whatever its name says
+    return told
+
+
+def _google_files(_warehouse: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """Iceberg's properties of GCSFileIO. Google's own chain of identities is asked, but by an emulator."""
+    google_options(environment)  # which says what is wrong
+    told = {"io-impl": "org.apache.iceberg.gcp.gcs.GCSFileIO"}
+    if emulator := google_emulator(environment):
+        told |= {"gcs.service.host": emulator, "gcs.no-auth": "true", "gcs.project-id": "emulated"}
+    return told
+
+
+_CLOUD_FILES: Final = {"abfss": _azure_files, "gs": _google_files}

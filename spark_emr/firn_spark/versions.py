@@ -21,6 +21,12 @@ _CLASSES: Final = {
     "aws_sdk": "software.amazon.awssdk.core.util.VersionInfo",
 }
 
+# A class of each cloud's library, and the jar that brings it.
+_CLOUDS: Final = {
+    "abfss": ("com.azure.storage.file.datalake.DataLakeFileSystemClient", "iceberg-azure-bundle-1.10.0.jar"),
+    "gs": ("com.google.cloud.storage.Storage", "iceberg-gcp-bundle-1.11.0.jar"),
+}
+
 
 def check(spark: SparkSession) -> None:
     """Logs a line that names versions and places. Raises TransientError if the job was not tested with them: no table
@@ -30,6 +36,16 @@ def check(spark: SparkSession) -> None:
     print(json.dumps({"status": "runs with", **said}), flush=True)
     if why := differing(found, packaged_for()):
         raise TransientError(why)
+
+
+def check_storage(spark: SparkSession, warehouse: str) -> None:
+    """Raises TransientError, as `check` does, if the library of the warehouse's cloud is not on the class path."""
+    known = _CLOUDS.get(warehouse.partition("://")[0])
+    if known is not None and not _place(spark._jvm, known[0]):
+        raise TransientError(
+            f"this job's warehouse is {warehouse}, and {known[1]} is not on its class path. Nothing was committed. Add "
+            "it to spark.jars of the job's parameters, as docs/clouds.md says"
+        )
 
 
 def parts(spark: SparkSession) -> list[Part]:

@@ -120,6 +120,36 @@ MUTANTS: Final = (
          "::test_one_unclear_answer_leaves_the_outcome_unknown_even_if_later_tries_are_refused",),
     ),
     Mutant(
+        "a container that is not there is an empty log",
+        _STORE,
+        'return isinstance(error, FileNotFoundError) and not _NO_BUCKET.search(str(error))',
+        'return isinstance(error, FileNotFoundError)',
+        (f"{_UNIT}/log/test_cloud_stores.py::test_a_container_that_is_not_there_is_no_missing_object",),
+    ),
+    Mutant(
+        "Azure is asked to begin a listing at an offset",
+        _STORE,
+        "all_of_it = isinstance(store, obstore.store.AzureStore)",
+        "all_of_it = False",
+        (f"{_UNIT}/log/test_cloud_stores.py"
+         "::test_what_lies_behind_an_offset_is_listed_where_the_storage_knows_none",),
+    ),
+    Mutant(
+        "what lies before a listing's offset is listed too",
+        _STORE,
+        'yield from (meta for meta in chunk if after is None or str(meta["path"]) > after)',
+        "yield from chunk",
+        (f"{_UNIT}/log/test_cloud_stores.py"
+         "::test_what_lies_behind_an_offset_is_listed_where_the_storage_knows_none",),
+    ),
+    Mutant(
+        "a version has its quotes where the storage gives them",
+        _STORE,
+        """.strip('"')""",
+        "",
+        (f"{_UNIT}/log/test_cloud_stores.py::test_a_version_is_the_same_in_a_listing_and_at_a_read",),
+    ),
+    Mutant(
         "what an epoch holds is sealed again",
         _EPOCHS,
         "batch is not None and batch not in covered:",

@@ -23,6 +23,12 @@ def command(
     queue_stream: Annotated[
         str, typer.Option(metavar="STREAM", help="Stream of queue messages that name none (Debezium Server's).")
     ] = "",
+    staging: Annotated[
+        str, typer.Option(metavar="URL", help="Staged data there: gs://bucket/prefix, abfss://container@account…")
+    ] = "",
+    warehouse: Annotated[
+        str, typer.Option(metavar="URL", help="Tables there. Credentials come from the environment: docs/clouds.md.")
+    ] = "",
 ) -> None:
     """Run all of Firn on this machine until Ctrl-C. HTTP and SQS ingress, storage and Spark jobs, on loopback only."""
     from firn_local import Options, up
@@ -35,6 +41,8 @@ def command(
         schedules=schedules,
         rate=_bytes(rate),
         queue_stream=queue_stream,
+        staging=_place(staging, "--staging"),
+        warehouse=_place(warehouse, "--warehouse"),
     )
     raise typer.Exit(up(given))
 
@@ -52,6 +60,15 @@ def _first(config: Path, folder: Path) -> Path:
             raise ConfigError(f"{config}: can't be written ({error.strerror}); name another by --config") from error
         typer.echo(f"wrote {config}: a stream `web` for rows of your own, each table as it comes")
     return config
+
+
+def _place(url: str, option: str) -> str:
+    from firn.config.storage import read_place
+
+    try:
+        return url and read_place(url, ("gs", "abfss", "file"))
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from error
 
 
 def _bytes(text: str) -> int:

@@ -12,8 +12,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--keep", action="store_true", help="leave the stack up afterwards (make demo KEEP=1)")
     for option in ("--job", "--built"):
         parser.add_argument(option, metavar="FOLDER", help="what the stack runs in place of this checkout (firn_local)")
+    for option in ("--staging", "--warehouse"):
+        parser.add_argument(option, metavar="URL", help="where it stores in place of this machine (docs/clouds.md)")
     given = parser.parse_args(arguments)
-    options = [word for name in ("job", "built") if (value := getattr(given, name)) for word in (f"--{name}", value)]
+    named = ("job", "built", "staging", "warehouse")
+    options = [word for name in named if (value := getattr(given, name)) for word in (f"--{name}", value)]
     return demonstrate(given.keep, options)
 
 

@@ -49,8 +49,8 @@ def demonstrate(keep: bool, options: Sequence[str] = (), *, s3: bool = True) -> 
                 stack = running.enter_context(
                     running_stack(folder, EXAMPLES.parent / "firn.yaml", *options, keep=keep, s3=s3)
                 )
-            where = "its S3 endpoint" if s3 else "files"
-            _say(f"The embedded stack is up at {stack.url}, storage in {where}", started)
+            where = "in its S3 endpoint" if stack.warehouse.startswith("s3://") else f"at {stack.warehouse}"
+            _say(f"The embedded stack is up at {stack.url}, storage {where}", started)
             equal = _run(stack, started)
     except (FirnError, SparkLacks) as error:
         print(f"demo: {error}", file=sys.stderr)

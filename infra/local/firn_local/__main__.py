@@ -42,6 +42,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--job", type=Path, help="run the job that `make package` put into this folder (build/package)")
     parser.add_argument("--built", type=Path, help="run the functions that `sam build` put into this folder")
     parser.add_argument("--catalog", default="", help="the address of a catalog to use, in place of a SQLite file")
+    parser.add_argument("--staging", default="", help="address of the staged data, if not on this machine")
+    parser.add_argument("--warehouse", default="", help="address of the tables, if not on this machine")
     return up(Options(**vars(parser.parse_args(arguments))))
 
 

@@ -30,6 +30,15 @@ def plain_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "FIRN_"))}
 
 
+def cloud_environment() -> dict[str, str]:
+    """What this process's environment says of Azure and Google: the functions and jobs of a stack that stores there
+    get it, and no file does."""
+    named = ("FIRN_AZURE_KEY", "STORAGE_EMULATOR_HOST")
+    return {
+        name: value for name, value in os.environ.items() if name.startswith(("AZURE_", "GOOGLE_")) or name in named
+    }
+
+
 def cache_folder(environ: Mapping[str, str], *, installed: bool = INSTALLED) -> Path:
     """Where what Firn fetches and makes for Spark is kept: the checkout's .cache; of an installed Firn the user's
     (XDG Base Directory Specification: $XDG_CACHE_HOME if it is absolute, else ~/.cache)."""
@@ -41,6 +50,14 @@ def cache_folder(environ: Mapping[str, str], *, installed: bool = INSTALLED) -> 
 
 CACHE = cache_folder(os.environ)
 JARS = CACHE / "jars"
+CLOUD_JARS = JARS / "clouds"
+"""What no other jobs have on their class path: fetched where a warehouse needs it."""
+
+CLOUD_LOCKS = {
+    "abfss": REPOSITORY / "infra" / "setup" / "azure_jars.lock",
+    "gs": REPOSITORY / "infra" / "setup" / "google_jars.lock",
+}
+"""The scheme of a warehouse -> the jars that its jobs need beside JARS_LOCK."""
 
 # It fits one environment's Spark. An installed Firn shares its cache with other environments of the user.
 _OWN = CACHE / "classes" / hashlib.sha256(sys.prefix.encode()).hexdigest()[:12] if INSTALLED else CACHE

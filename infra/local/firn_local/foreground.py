@@ -43,6 +43,9 @@ def greeting(stack: Stack) -> list[str]:
     """What people are told once it answers: addresses and folders."""
     about = stack.description
     where = "S3 in memory: gone when the stack stops" if stack.options.s3 else f"files in {stack.dir}"
+    told = {"staging": stack.options.staging, "warehouse": stack.options.warehouse}
+    elsewhere = [f"{what} at {url}" for what, url in told.items() if url]
+    where = ", ".join([*elsewhere, *([] if len(elsewhere) == len(told) else [where])])
     return [
         f"firn is up (process {about['pid']}); Ctrl-C stops it",
         f"  console   {about['url']}/console/",

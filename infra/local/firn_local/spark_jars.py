@@ -10,7 +10,7 @@ import fcntl
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,6 +44,12 @@ def locked(lock: Path) -> list[Jar]:
     """What the lock names."""
     lines = (line.split() for line in lock.read_text().splitlines() if line and not line.startswith("#"))
     return [Jar(group, name, version, sha256, int(size)) for group, name, version, sha256, size in lines]
+
+
+def needed(warehouse: str, folder: Path, locks: Mapping[str, Path]) -> list[tuple[Path, Path]]:
+    """(folder, lock) of the jars that only warehouses such as this one need; `locks`: by scheme."""
+    lock = locks.get(warehouse.partition("://")[0])
+    return [] if lock is None else [(folder, lock)]
 
 
 def missing(folder: Path, lock: Path) -> list[Jar]:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from firn_local import child_process, java, spark_classes, spark_jars
-from firn_local.environment import ARCHIVE, INSTALLED, JARS, JARS_LOCK, REPOSITORY
+from firn_local.environment import ARCHIVE, CLOUD_JARS, CLOUD_LOCKS, INSTALLED, JARS, JARS_LOCK, REPOSITORY
 from firn_local.progress_bar import ProgressBar
 from firn_local.spark_submit import pyspark_folder
 
@@ -28,17 +28,20 @@ class SparkLacks(Exception):
 
 class Preparation:
     """Everything that jobs need: `start` it, and they wait while `waits_for` says for what. `say` gets lines for
-    people; `idle` tells whether no job runs, for what costs a minute and is not needed."""
+    people; `idle` tells whether no job runs, for what costs a minute and is not needed. `warehouse`: where tables lie,
+    in a cloud that may need jars of its own."""
 
-    def __init__(self, say: Callable[[str], None], idle: Callable[[], bool] = lambda: True) -> None:
-        self._say, self._idle = say, idle
+    def __init__(
+        self, say: Callable[[str], None], idle: Callable[[], bool] = lambda: True, warehouse: str = ""
+    ) -> None:
+        self._say, self._idle, self._warehouse = say, idle, warehouse
         self._stopping = threading.Event()
         self._waits_for = "Spark's files to be looked for"
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         """Look, and bring what is missing in the background."""
-        if not INSTALLED and not spark_jars.missing(JARS, JARS_LOCK):
+        if not INSTALLED and not _lacking(self._warehouse):
             self._waits_for = ""  # what make setup makes is there, Java with it
             return
         self._thread = threading.Thread(target=self._prepare, name="spark-preparation", daemon=True)
@@ -58,7 +61,7 @@ class Preparation:
         said = ""
         while not self._stopping.is_set():
             try:
-                bring_jars(self._stopping.is_set)
+                bring_jars(self._stopping.is_set, self._warehouse)
                 break
             except SparkLacks as error:
                 self._waits_for = str(error)
@@ -81,23 +84,32 @@ class Preparation:
             quiet = self._idle()
 
 
-def bring_jars(stopping: Callable[[], bool] = lambda: False) -> None:
+def _lacking(warehouse: str) -> list[tuple[Path, Path]]:
+    """(folder, lock) of the jars that are not all there."""
+    wanted = [(JARS, JARS_LOCK), *spark_jars.needed(warehouse, CLOUD_JARS, CLOUD_LOCKS)]
+    return [(folder, lock) for folder, lock in wanted if spark_jars.missing(folder, lock)]
+
+
+def bring_jars(stopping: Callable[[], bool] = lambda: False, warehouse: str = "") -> None:
     """Fetch the jars that are missing, with a progress bar. Raises SparkLacks."""
     found, pyspark = _java_and_spark()
-    if not spark_jars.missing(JARS, JARS_LOCK):
-        return
-    bar = ProgressBar(f"fetching Spark's jars for Iceberg, once, into {JARS}")
+    for folder, lock in _lacking(warehouse):
+        _bring(folder, lock, found, pyspark, stopping)
+
+
+def _bring(folder: Path, lock: Path, found: java.Java, pyspark: Path, stopping: Callable[[], bool]) -> None:
+    bar = ProgressBar(f"fetching Spark's jars for Iceberg, once, into {folder}")
 
     def run(_step: str, command: Sequence[str], tick: Callable[[], None]) -> None:
         child_process.run(command, os.environ, tick=tick, stopping=stopping)
 
     try:
         ivy = next((pyspark / "jars").glob("ivy-*.jar"))
-        spark_jars.fetch(JARS, JARS_LOCK, str(found.command), ivy, run, bar.update)
+        spark_jars.fetch(folder, lock, str(found.command), ivy, run, bar.update)
     except (spark_jars.WrongJar, child_process.CommandFailed, OSError, StopIteration) as error:
         raise SparkLacks(
             f"Spark's jars for Iceberg can't be fetched from Maven's registry: {error}\n"
-            f"      What may help: {spark_jars.by_hand(JARS, JARS_LOCK)}."
+            f"      What may help: {spark_jars.by_hand(folder, lock)}."
         ) from error
     finally:
         bar.end()

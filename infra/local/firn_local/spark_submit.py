@@ -11,8 +11,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from firn_local import java, spark_classes
-from firn_local.environment import ARCHIVE, JARS, JARS_LOCK, source_path
+from firn_local import java, spark_classes, spark_jars
+from firn_local.environment import ARCHIVE, CLOUD_JARS, CLOUD_LOCKS, JARS, JARS_LOCK, source_path
 from firn_local.image import Prepared
 
 # The JVM does not read TMPDIR, and the SQLite driver unpacks its library there: hence java.io.tmpdir. Jobs here live
@@ -95,7 +95,7 @@ class SparkSubmit:
         own sparkSubmitParameters (`prepared`), as on EMR. `entry_point` is a local path; `scratch` takes temporary
         files.
         """
-        class_path = _class_path(jars(self.jars, self.lock), prepared)
+        class_path = _class_path(jars(self.jars, self.lock), prepared) + self._of_cloud()
         settings = {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
@@ -115,6 +115,12 @@ class SparkSubmit:
             entry_point,
             *driver.get("entryPointArguments", ()),
         ]
+
+    def _of_cloud(self) -> list[str]:
+        """The jars of the warehouse's cloud, last: the archive of classes is for what comes before them."""
+        warehouse = self.environment.get("FIRN_WAREHOUSE", "")
+        found = spark_jars.needed(warehouse, CLOUD_JARS, CLOUD_LOCKS)
+        return [jar for folder, lock in found for jar in spark_classes.class_path(folder, lock)]
 
     def process_environment(self, scratch: Path, prepared: Prepared) -> dict[str, str]:
         """The job's environment. `scratch` takes Spark's local and temporary files, and goes with the run."""

@@ -29,7 +29,14 @@ from firn_local.claim import Claim
 from firn_local.emr import EmrServerless
 from firn_local.emr_runs import JobRun, Runner
 from firn_local.emr_views import job_run
-from firn_local.environment import REPOSITORY, RUNTIME_PYTHON, TEMPLATE, plain_environment, source_path
+from firn_local.environment import (
+    REPOSITORY,
+    RUNTIME_PYTHON,
+    TEMPLATE,
+    cloud_environment,
+    plain_environment,
+    source_path,
+)
 from firn_local.events import job_state_event
 from firn_local.host import FunctionHost, HostSettings
 from firn_local.image import NoSuchImage, manifest
@@ -60,7 +67,8 @@ class Options:
     bytes of requests a second that the HTTP ingress lets in, 0 for all. `queue_stream`: the stream of queue messages
     that have no message attribute `stream`. `job`: a folder of `make package` whose job is run as the template says,
     instead of the checkout's; `built`: a folder of `sam build` whose functions are run, on the runtime's Python.
-    `catalog`: the address of one to use, in place of a SQLite file."""
+    `catalog`: the address of one to use, in place of a SQLite file. `staging`, `warehouse`: addresses of storage
+    outside of this machine, whose credentials the environment has."""
 
     dir: Path = Path(".firn")
     s3: bool = False
@@ -77,6 +85,8 @@ class Options:
     job: Path | None = None
     built: Path | None = None
     catalog: str = ""
+    staging: str = ""
+    warehouse: str = ""
 
     def host(self, token: str) -> HostSettings:
         """How the functions are served."""
@@ -140,7 +150,7 @@ class Stack:
 
     def _start(self) -> None:
         environment: dict[str, str] = {}
-        preparation = Preparation(self._say, lambda: runner.idle)
+        preparation = Preparation(self._say, lambda: runner.idle, self.options.warehouse)
         runner = self.runner = self._runner(environment, preparation)
         emr = EmrServerless(runner, None if self.options.s3 else self.dir / "emr.json")
         # Of this run alone: other users of this machine reach the ports too, and shall start nothing as its owner.
@@ -190,7 +200,7 @@ class Stack:
             "warehouse": environment["FIRN_WAREHOUSE"],
             "catalog_uri": environment["FIRN_CATALOG_URI"],
             "queues": queues,
-            "env": dict(environment),
+            "env": {name: value for name, value in environment.items() if name not in cloud_environment()},
             "token": token,
         }
         self._describe()
@@ -234,7 +244,9 @@ class Stack:
                 (self.dir / name).mkdir(exist_ok=True)
             data, catalog = (f"file://{self.dir}/staging", f"file://{self.dir}/warehouse"), self.dir / "catalog.db"
         uri = self.options.catalog or ("glue://" if self.options.glue else f"sqlite:///{catalog}")
-        return {"FIRN_STAGING": data[0], "FIRN_WAREHOUSE": data[1], "FIRN_CATALOG_URI": uri}
+        staging, warehouse = self.options.staging or data[0], self.options.warehouse or data[1]
+        clouds = cloud_environment() if self.options.staging or self.options.warehouse else {}
+        return {"FIRN_STAGING": staging, "FIRN_WAREHOUSE": warehouse, "FIRN_CATALOG_URI": uri, **clouds}
 
     def _image(self, package: Path) -> dict[str, str]:
         """The template's parameters for a packaged job. Raises StackError."""

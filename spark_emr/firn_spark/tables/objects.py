@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from firn.log.store import ObjectFile, open_store, put
+from firn.tables.locations import below, spelled
 from firn_spark.tables.fence import LostRace
 
 _REQUESTS_AT_ONCE = 8
@@ -18,7 +19,7 @@ class Objects:
     def __init__(self, location: str) -> None:
         scheme, _, rest = location.partition("://")
         self._root = f"{scheme}://{rest.partition('/')[0]}/"
-        self._store = None if location.startswith(("file:", "/")) else open_store(self._root)
+        self._store = None if location.startswith(("file:", "/")) else open_store(spelled(self._root))
 
     @property
     def at_once(self) -> int:
@@ -29,7 +30,7 @@ class Objects:
         """Raises LostRace if maintenance removed the file since its snapshot was read, StorageUnavailable."""
         try:
             if self._store is not None:
-                return pq.ParquetFile(ObjectFile(self._store, location.removeprefix(self._root)))
+                return pq.ParquetFile(ObjectFile(self._store, self._key(location)))
             return pq.ParquetFile(_path(location))
         except FileNotFoundError as error:
             raise LostRace(f"{location} was removed while it was looked up") from error
@@ -38,11 +39,17 @@ class Objects:
         """A new file, whose name nobody else has. Through the JVM its bytes would travel as text. Raises
         StorageUnavailable, UnknownOutcome, OSError."""
         if self._store is not None:
-            put(self._store, location.removeprefix(self._root), data.to_pybytes())
+            put(self._store, self._key(location), data.to_pybytes())
             return
         path = Path(_path(location))
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
+
+    def _key(self, location: str) -> str:
+        """Other engines may write a file's location with another name of the same storage: s3a, wasbs."""
+        if location.startswith(self._root):
+            return location.removeprefix(self._root)
+        return below(spelled(self._root), spelled(location)) or location
 
 
 def _path(location: str) -> str:

@@ -16,6 +16,7 @@ from firn.ingest import accept
 from firn.log import cuts, epochs, published_configs
 from firn.log.store import open_store
 from firn_lake.catalogs.catalog import open_catalog
+from firn_local.environment import CLOUD_JARS
 from firn_local.spark_submit import jars, java_options
 from firn_spark import commit, session
 from firn_spark.catalog_failover import answering
@@ -28,7 +29,8 @@ START = datetime(2026, 11, 21, tzinfo=UTC)
 def jvm_settings(of: str) -> dict[str, str]:
     """Spark's settings of jars and options for the JVM `of` a driver or an executor: it starts as jobs do."""
     return {
-        f"spark.{of}.extraClassPath": os.pathsep.join(jars()),
+        # Those of the clouds where `make setup-servers` has fetched them, last: the archive is for the others.
+        f"spark.{of}.extraClassPath": os.pathsep.join([*jars(), *map(str, sorted(CLOUD_JARS.glob("*.jar")))]),
         f"spark.{of}.extraJavaOptions": java_options(),
     }
 
@@ -55,12 +57,19 @@ class Lake:
     deployment = ""  # tells the epochs of two deployments apart
 
     def __init__(
-        self, spark: SparkSession, folder: Path, config: str, stream: str = "spec", catalog_uri: str = ""
+        self,
+        spark: SparkSession,
+        folder: Path,
+        config: str,
+        stream: str = "spec",
+        catalog_uri: str = "",
+        storage: str = "",
     ) -> None:
+        """`storage`: where it is kept, if not in the folder, whose is the catalog then."""
         self.folder = folder
         self.stream = stream
-        self.staging = f"file://{folder}/staging"
-        self.warehouse = f"file://{folder}/warehouse"
+        self.staging = f"{storage or f'file://{folder}'}/staging"
+        self.warehouse = f"{storage or f'file://{folder}'}/warehouse"
         self.catalog_uri = catalog_uri or f"sqlite:///{folder}/catalog.db"
         self.store = open_store(self.staging)
         self.config = published_configs.publish(self.store, config)
@@ -72,8 +81,8 @@ class Lake:
             if name.startswith("spark.sql.catalog."):
                 self.spark.conf.set(name, value)
         self.catalog: Catalog = (
-            open_catalog(catalog_uri, self.warehouse, {})
-            if catalog_uri
+            open_catalog(self.catalog_uri, self.warehouse, {})
+            if catalog_uri or storage
             else SqlCatalog("firn", uri=self.catalog_uri, warehouse=self.warehouse)
         )
 

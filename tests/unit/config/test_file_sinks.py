@@ -51,8 +51,8 @@ def test_all_of_it_is_read() -> None:
     ("files", "error"),
     [
         ("format: json", "files.to: is missing; write to: s3://bucket/prefix, or file:///path for a folder"),
-        ("to: gs://acme/x", "files.to: gs:// file sinks are not supported yet; write s3://bucket/prefix or file:///path"),
-        ("to: abfss://acme/x", "files.to: abfss:// file sinks are not supported yet"),
+        ("to: gs://acme/x", "files.to: gs:// is not supported here; write s3://bucket/prefix or file:///absolute/path"),
+        ("to: abfss://acme/x", "files.to: abfss:// is not supported here; write s3://bucket/prefix or"),
         ("to: acme/x", "files.to: 'acme/x' is not an address"),
         ("to: 's3://a/../b'", "files.to: 's3://a/../b' holds an empty folder, . or ..; write the folders' own names"),
         ("to: s3://a//b", "holds an empty folder"),

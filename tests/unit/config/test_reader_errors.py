@@ -176,9 +176,23 @@ def test_partitions_that_a_declared_type_can_not_have(kind: str, entry: str, tol
         ("catalog: {properties: {s3.secret-access-key: x}}", "is a secret, and this file is stored"),
         ("catalog: {uri: 'postgresql://u:hunter2@h/d'}", "holds a password"),
         ("warehouse: s3a://b/p", "write s3://"),
-        ("warehouse: ftp://b/p", "ftp:// is not a storage that Firn writes to; write s3 or file://"),
-        ("warehouse: gs://b/p", "gs:// warehouses are not supported yet; write s3://bucket/prefix or file:///path"),
-        ("warehouse: abfss://c@a.dfs.core.windows.net/p", "abfss:// warehouses are not supported yet; write s3://"),
+        ("warehouse: ftp://b/p", "ftp:// is not a storage that Firn writes to; write s3, gs, abfss or file://"),
+        ("warehouse: gcs://b/p", "gcs:// is not a storage that Firn writes to; write gs://bucket/prefix"),
+        ("warehouse: az://lake/p", "write abfss://container@account.dfs.core.windows.net/prefix"),
+        ("warehouse: wasbs://c@acme.blob.core.windows.net/p", "wasbs:// is not a storage that Firn writes"),
+        (
+            "warehouse: abfss://lake/p",
+            "firn.yaml:1: warehouse: 'lake' names no container of an account; write abfss://co",
+        ),
+        (
+            "warehouse: abfss://lake@acme.blob.core.windows.net/p",
+            "names no container of an account; write abfss://cont",
+        ),
+        ("warehouse: abfss://Lake@acme.dfs.core.windows.net/p", "'Lake' is not a container's name; write abfss://cont"),
+        ("warehouse: abfss://lake@a-c.dfs.core.windows.net/p", "'a-c' is not a storage account's name; write abfss://"),
+        ("warehouse: abfss://lake:hunter2@acme.dfs.core.windows.net/p", "holds a password"),
+        ("warehouse: gs://Acme_/p", "'Acme_' is not a bucket's name; write gs://bucket/prefix"),
+        ("warehouse: gs:///p", "names no bucket; write gs://bucket/prefix"),
         ("warehouse: lake", "'lake' is not an address; write s3://bucket/prefix"),
         ("warehouse: file://lake", "is not an absolute path; write file:///path"),
         ("warehouse: s3:///p", "names no bucket"),
@@ -190,6 +204,24 @@ def test_problems_at_the_top(text: str, told: str) -> None:
     more = "" if text.startswith("streams") else f"\nstreams: {{shop: {{{GOOD}}}}}"
     assert told in problem(text + more)
     assert "hunter2" not in problem(text + more)
+
+
+@pytest.mark.parametrize(
+    "warehouse",
+    ["gs://acme-lake", "gs://acme.lake/a/b", "abfss://lake@acme.dfs.core.windows.net/a/b", "s3://acme-lake/a b"],
+)
+def test_warehouses_of_each_storage(warehouse: str) -> None:
+    assert parse(f"warehouse: {warehouse}/\nstreams: {{shop: {{{GOOD}}}}}").warehouse == warehouse
+
+
+@pytest.mark.parametrize("warehouse", ["gs://acme-lake/w", "abfss://lake@acme.dfs.core.windows.net/w"])
+def test_cold_files_are_moved_on_s3_alone(warehouse: str) -> None:
+    told = "firn.yaml:1: warehouse: is not in S3, where alone Firn moves cold files"
+    tier = "care: {tier: {cold_after: 90d}}"
+    assert told in problem(f"warehouse: {warehouse}\n{tier}\nstreams: {{shop: {{{GOOD}}}}}")
+    in_rule = f"streams: {{shop: {{tables: {{a.b: {{to: shop.b, {tier}}}}}}}}}"
+    assert told in problem(f"warehouse: {warehouse}\n{in_rule}")
+    assert parse(f"warehouse: s3://acme-lake/w\n{tier}\n{in_rule}").care.tiering.on
 
 
 def test_all_problems_are_told_at_once_in_the_order_of_the_file() -> None:

@@ -25,7 +25,7 @@ def test_jobs_wait_for_what_is_missing_which_is_said_once_and_looked_at_again(mo
     answers = [SparkLacks("a Java is missing"), SparkLacks("a Java is missing"), None]
     first, go_on = threading.Event(), threading.Event()
 
-    def bring(_stopping: Callable[[], bool]) -> None:
+    def bring(_stopping: Callable[[], bool], _warehouse: str) -> None:
         if len(answers) == 2:
             first.set()
             assert go_on.wait(10)
@@ -53,7 +53,7 @@ def test_jobs_wait_for_what_is_missing_which_is_said_once_and_looked_at_again(mo
 def test_the_archive_of_classes_is_made_only_while_no_job_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     busy, made = [True], threading.Event()
     monkeypatch.setattr(spark_preparation, "INSTALLED", True)
-    monkeypatch.setattr(spark_preparation, "bring_jars", lambda _stopping: None)
+    monkeypatch.setattr(spark_preparation, "bring_jars", lambda _stopping, _warehouse: None)
     monkeypatch.setattr(spark_preparation, "archive_classes", lambda _stopping: made.set())
     monkeypatch.setattr(spark_preparation, "_QUIET_SECONDS", 0.01)
     preparation = Preparation(lambda _line: None, lambda: not busy[0])
@@ -77,6 +77,18 @@ def test_a_registry_that_fails_is_told_with_what_may_help(monkeypatch: pytest.Mo
         spark_preparation.bring_jars()
     assert "exit code 1\nunknown host" in str(told.value)
     assert f"into {tmp_path / 'cache'}" in str(told.value)
+
+
+def test_the_jars_of_a_cloud_are_wanted_only_where_the_warehouse_is_in_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(spark_preparation, "CLOUD_JARS", tmp_path)
+    names = {lock.name for _, lock in spark_preparation._lacking("abfss://lake@acme.dfs.core.windows.net/w")}
+    assert "azure_jars.lock" in names
+    assert "google_jars.lock" not in names
+    assert "google_jars.lock" in {lock.name for _, lock in spark_preparation._lacking("gs://acme-lake/w")}
+    for warehouse in ("s3://acme-lake/w", "file:///lake", ""):
+        assert {lock.name for _, lock in spark_preparation._lacking(warehouse)} <= {"jars.lock"}
 
 
 @pytest.mark.parametrize("lacks", ["pyspark", "java"])

@@ -67,7 +67,7 @@ def _size(text: str) -> int:
 
 def _read_to(text: str) -> str:
     """The address. Raises ValueError, whose text says what to write."""
-    to = read_place(text, "file sinks")
+    to = read_place(text, ("s3", "file"))
     place = to.partition("://")[2]
     odd = next((one for one in place if not _TO.fullmatch(one)), None)
     if odd is not None:

@@ -8,6 +8,7 @@ the object is there already, reads it back: the same bytes mean that one of our 
 import io
 import logging
 import os
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,16 +23,20 @@ from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedEr
 
 from firn.config.region import region_of
 from firn.errors import FirnError, StorageUnavailable, UnknownOutcome
+from firn.log import cloud_stores
 from firn.log.credentials import provider_of
 
 _log: Final = logging.getLogger(__name__)
 
 _PAUSES: Final = (0.1, 0.4)  # seconds before the second and the third try
-_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _CLIENT: Final = {"connect_timeout": "2s"}
 _RETRY: Final = {"max_retries": 1}
 _DELETES_AT_ONCE: Final = 16
 _PART_BYTES: Final = 8_000_000  # S3 takes 5 MiB to 5 GiB, and 10,000 of them
+# S3's and Google's, Azure's, and Google's JSON.
+_NO_BUCKET: Final = re.compile("NoSuchBucket|ContainerNotFound|specified bucket does not exist")
+_REFUSED: Final = re.compile("non-2xx status code: 40[13] ")
+_TOKENLESS: Final = "Error performing token request"
 _memory: dict[str, "Store"] = {}
 T = TypeVar("T")
 
@@ -68,12 +73,13 @@ class Stored(NamedTuple):
 
 
 def open_store(url: str, *, seconds: int = 8) -> Store:
-    """The store at `url`: `s3://bucket/prefix`, `gs://…`, `az://…`, `file:///folder` (made if absent) or `memory://name`.
+    """The store at `url`: `s3://bucket/prefix`, `gs://…`, `abfss://container@account.dfs.core.windows.net/prefix`,
+    `az://container/prefix`, `file:///folder` (made if absent) or `memory://name`.
 
-    S3 takes region and endpoint from the AWS_* environment, and credentials by firn/log/credentials.py; a
-    plain-http endpoint is used only on loopback. `memory://` gives one store per name and process. `seconds`: how long
-    a request may take; by default three fit into a Lambda's 30 s. Raises StorageUnavailable if the URL can't be opened,
-    ConfigError if it is in S3 and no region or credentials are set.
+    S3 takes region and endpoint from the AWS_* environment, and credentials by firn/log/credentials.py; Azure and
+    Google take theirs by firn/log/cloud_stores.py. A plain-http endpoint is used only on loopback. `memory://` gives
+    one store per name and process. `seconds`: how long a request may take; by default three fit into a Lambda's 30 s.
+    Raises StorageUnavailable if the URL can't be opened, ConfigError if region, account or credentials are missing.
     """
     parts = urlsplit(url)
     if parts.scheme == "memory":
@@ -88,12 +94,22 @@ def open_store(url: str, *, seconds: int = 8) -> Store:
         endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
         if endpoint:
             options["endpoint"] = endpoint
-            options["client_options"]["allow_http"] = urlsplit(endpoint).hostname in _LOOPBACK
+    elif parts.scheme in cloud_stores.AZURE:
+        environment = cloud_stores.with_azure_key(os.environ)
+        options |= cloud_stores.azure_options(url, environment)
+        endpoint = cloud_stores.azure_endpoint(environment)
+    elif parts.scheme in cloud_stores.GOOGLE:
+        options |= cloud_stores.google_options(os.environ)
+        endpoint = cloud_stores.google_emulator(os.environ)
+    else:
+        endpoint = None
+    if endpoint:
+        options["client_options"]["allow_http"] = cloud_stores.is_loopback(endpoint)
     try:
         return obstore.store.from_url(url, **options)  # type: ignore[no-any-return]
     except (BaseError, ValueError) as error:
         raise StorageUnavailable(
-            f"can't open '{url}' ({_first_line(error)}); write s3://bucket/prefix, gs://…, az://… or file:///folder"
+            f"can't open '{url}' ({_first_line(error)}); write s3://bucket/prefix, gs://…, abfss://… or file:///folder"
         ) from error
 
 
@@ -319,8 +335,8 @@ def versions(store: Store, prefix: str, after: str | None = None) -> dict[str, s
 
 
 def _version(meta: Mapping[str, Any]) -> str:
-    """Its entity tag, which all of S3, GCS, Azure, folders and memory give."""
-    return str(meta.get("e_tag") or meta["size"])
+    """Its entity tag, which all of S3, GCS, Azure, folders and memory give. Azure's listings leave out its quotes."""
+    return str(meta.get("e_tag") or meta["size"]).strip('"')
 
 
 def paths(store: Store, prefix: str, after: str | None = None) -> list[str]:
@@ -329,8 +345,11 @@ def paths(store: Store, prefix: str, after: str | None = None) -> list[str]:
 
 
 def _listed(store: Store, prefix: str, after: str | None) -> Iterator[Mapping[str, Any]]:
-    for chunk in store.list(prefix, offset=after):
-        yield from chunk
+    # Azure's startFrom, by which obstore asks, is new: Azurite answers with all, OneLake with nothing, which would be
+    # taken for an empty log (https://github.com/apache/arrow-rs-object-store/issues/695).
+    all_of_it = isinstance(store, obstore.store.AzureStore)
+    for chunk in store.list(prefix, offset=None if all_of_it else after):
+        yield from (meta for meta in chunk if after is None or str(meta["path"]) > after)
 
 
 def _folder(url: str) -> str:
@@ -340,13 +359,13 @@ def _folder(url: str) -> str:
 
 
 def _absent(error: Exception) -> bool:
-    return isinstance(error, FileNotFoundError) and "NoSuchBucket" not in str(error)
+    return isinstance(error, FileNotFoundError) and not _NO_BUCKET.search(str(error))
 
 
 def _failure(verb: str, path: str, error: Exception) -> FirnError:
     """Did the write perhaps happen? Refused connections and refused credentials are the only sure no."""
-    refused = isinstance(error, PermissionDeniedError | UnauthenticatedError | FileNotFoundError)
-    if refused or "kind: Connect" in str(error):
+    sure = "kind: Connect" in str(error) or _TOKENLESS in str(error)
+    if sure or _refused(error) or isinstance(error, FileNotFoundError):
         return _unavailable(verb, path, error)
     return UnknownOutcome(
         f"the answer to writing {path} is unclear: {_first_line(error)}; look at the object before acting"
@@ -355,11 +374,18 @@ def _failure(verb: str, path: str, error: Exception) -> FirnError:
 
 def _unavailable(verb: str, path: str, error: Exception) -> StorageUnavailable:
     advice = "try again; if it lasts, check the endpoint"
-    if isinstance(error, PermissionDeniedError | UnauthenticatedError):
+    if _TOKENLESS in str(error):
+        advice = "this machine's own identity gave no token: set credentials (docs/clouds.md), or give it an identity"
+    elif _refused(error):
         advice = "check the credentials and the bucket's policy"
-    elif isinstance(error, FileNotFoundError):
+    elif isinstance(error, FileNotFoundError) or _NO_BUCKET.search(str(error)):
         advice = "check that the bucket exists"
     return StorageUnavailable(f"object storage can't {verb} {path}: {_first_line(error)}; {advice}")
+
+
+def _refused(error: Exception) -> bool:
+    """Whether the storage knows us not, or lets us not. Of listings obstore tells only the answer's status."""
+    return isinstance(error, PermissionDeniedError | UnauthenticatedError) or bool(_REFUSED.search(str(error)))
 
 
 def _first_line(error: Exception) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from firn.auth.catalog_secret import catalog_environment
 from firn.config.catalogs import REGION, Address, pyiceberg_properties, read_address, servers
 from firn.config.region import region_of
+from firn.config.storage import is_cloud
 from firn.config.tried_storages import s3_endpoint
 from firn.errors import ConfigError
 
@@ -21,6 +22,9 @@ READING = "firn_lake.catalogs.object_io.ObjectIO"
 
 CACHING = "firn_lake.reading.cold_cache.ColdCacheIO"
 
+CLOUDS = "firn_lake.catalogs.cloud_io.CloudIO"
+"""The FileIO of a catalog whose warehouse is on Azure or Google: PyIceberg's own need a library of each."""
+
 
 def open_catalog(
     catalog_uri: str, warehouse: str, env: Mapping[str, str] | None = None, *, read_only: bool = False
@@ -30,6 +34,7 @@ def open_catalog(
     Storage settings come from `env` (the process environment by default): AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL,
     AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION; FIRN_COLD_CACHE (a folder) and
     FIRN_COLD_CACHE_BYTES.
+    What is on Azure or Google takes its own names (firn.log.cloud_stores) from the process environment.
     `read_only`: tables' metadata is read, and nothing else can be done. Raises ConfigError for a URL that names no
     known kind, a number of bytes that is none, a secret that is not there, or S3 or Glue without a region;
     TransientError if a catalog that is asked over HTTP, or where its secret is, does not answer.
@@ -37,7 +42,7 @@ def open_catalog(
     environment = os.environ if env is None else env
     address = read_address(catalog_uri)
     properties = {"warehouse": warehouse, **storage_properties(environment)}
-    properties |= {"py-io-impl": READING} if read_only else _cold_cache(environment)
+    properties |= {"py-io-impl": READING} if read_only else _writing(warehouse, environment)
     properties |= pyiceberg_properties(address, catalog_environment(catalog_uri, environment))
     if warehouse.startswith("s3://") and not any(name in properties for name in ("s3.region", REGION)):
         region_of(environment)  # which says that there is none: PyIceberg would ask us-east-1
@@ -92,6 +97,11 @@ def storage_properties(env: Mapping[str, str]) -> dict[str, str]:
         properties["s3.force-virtual-addressing"] = "false"
         properties["s3.path-style-access"] = "true"
     return properties
+
+
+def _writing(warehouse: str, env: Mapping[str, str]) -> dict[str, str]:
+    """The FileIO, where it is not the one that PyIceberg takes by itself."""
+    return {"py-io-impl": CLOUDS} if is_cloud(warehouse) else _cold_cache(env)
 
 
 def _cold_cache(env: Mapping[str, str]) -> dict[str, str]:

@@ -8,6 +8,7 @@ from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
 
 from firn.log import store as objects
 from firn.log.store import Store
+from firn.tables.locations import spelled
 
 
 class ObjectIO(FileIO):
@@ -38,7 +39,7 @@ class ObjectInput(InputFile):
 
     def exists(self) -> bool:
         """Whether there is such an object."""
-        store, path = _find(self.location)
+        store, path = find(self.location)
         return objects.exists(store, path)
 
     def open(self, seekable: bool = True) -> InputStream:  # noqa: ARG002 - it always is
@@ -46,20 +47,20 @@ class ObjectInput(InputFile):
         return io.BytesIO(self._content())
 
     def _content(self) -> bytes:
-        store, path = _find(self.location)
+        store, path = find(self.location)
         found = objects.get(store, path)
         if found is None:
             raise FileNotFoundError(self.location)
         return found
 
 
-def _find(location: str) -> tuple[Store, str]:
+def find(location: str) -> tuple[Store, str]:
+    """The store that a file lies in, and its path there. Raises what open_store raises."""
     parts = urlsplit(location)
     if not parts.scheme or parts.scheme == "file":
         return _store("file:///"), location.removeprefix("file://").lstrip("/")
-    scheme = "s3" if parts.scheme in ("s3a", "s3n") else parts.scheme
     # What is left is the key as it is written: it may hold ? and #.
-    return _store(f"{scheme}://{parts.netloc}"), location.partition("://")[2].partition("/")[2]
+    return _store(spelled(f"{parts.scheme}://{parts.netloc}")), location.partition("://")[2].partition("/")[2]
 
 
 @lru_cache(maxsize=32)

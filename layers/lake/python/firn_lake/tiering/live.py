@@ -53,8 +53,8 @@ def live(table: "Table", s3: Any) -> Live:
     base = place(table.location())
     if base is None:
         raise NotOnS3(
-            f"{'.'.join(table.name())} lies in {scheme(table.location())}:// storage, which has no storage classes: "
-            "tiering is for tables on S3"
+            f"{'.'.join(table.name())} lies in {scheme(table.location())}:// storage, where Firn "
+            "moves nothing: tiering is for tables on S3 (docs/clouds.md has the rules of Azure and Google)"
         )
     snapshot = table.current_snapshot()
     if snapshot is None:

@@ -1,0 +1,152 @@
+"""How Firn opens Azure's and Google's storage: account, identity and endpoint, by the environment. Pure but for a key
+that lies where FIRN_AZURE_KEY says.
+
+The names are those of the clouds' own libraries, so that ingest (obstore) and jobs (Iceberg's FileIO over the clouds'
+Java libraries) read the same ones. Without any, both take the machine's own identity: Azure's managed identity,
+Google's metadata server.
+https://docs.rs/object_store/latest/object_store/azure/enum.AzureConfigKey.html
+https://docs.rs/object_store/latest/object_store/gcp/enum.GoogleConfigKey.html
+"""
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from firn.errors import ConfigError
+
+AZURE: Final = frozenset({"az", "abfs", "abfss", "azure"})
+GOOGLE: Final = frozenset({"gs"})
+
+AZURE_KEY: Final = "AZURE_STORAGE_ACCOUNT_KEY"
+AZURE_SAS: Final = "AZURE_STORAGE_SAS_TOKEN"
+AZURE_ENDPOINT: Final = "AZURE_STORAGE_ENDPOINT"
+_AZURE_NAME: Final = "AZURE_STORAGE_ACCOUNT_NAME"
+_KEY_PLACE: Final = "FIRN_AZURE_KEY"
+_CLIENT: Final = ("AZURE_CLIENT_ID", "AZURE_TENANT_ID")
+# Each of these needs both of _CLIENT.
+_PROOFS: Final = ("AZURE_CLIENT_SECRET", "AZURE_FEDERATED_TOKEN_FILE")
+
+GOOGLE_EMULATOR: Final = "STORAGE_EMULATOR_HOST"
+GOOGLE_KEY_FILE: Final = "GOOGLE_APPLICATION_CREDENTIALS"
+# Those that obstore reads; of a federated identity (external_account) it knows nothing.
+_GOOGLE_KINDS: Final = ("service_account", "authorized_user")
+
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+def with_azure_key(environment: Mapping[str, str]) -> Mapping[str, str]:
+    """The environment with the account's key, where FIRN_AZURE_KEY names the place of it (secretsmanager:NAME,
+    ssm:/NAME or file:/PATH). Raises ConfigError if there is none, or the text is no place; TransientError if it can't
+    be asked."""
+    place = environment.get(_KEY_PLACE, "")
+    return {**environment, AZURE_KEY: _key_at(place)} if place else environment
+
+
+@cache
+def _key_at(place: str) -> str:
+    from firn.auth.secrets import Secrets
+
+    try:
+        found = Secrets().keys(place)
+    except ValueError as error:
+        raise ConfigError(f"{_KEY_PLACE} {error}") from error
+    except ConfigError as error:
+        raise ConfigError(f"there is no key of a storage account at {place}, which {_KEY_PLACE} names") from error
+    return found[0]
+
+
+def azure_options(url: str, environment: Mapping[str, str]) -> dict[str, Any]:
+    """What obstore is told of a container at `abfss://container@account.dfs.core.windows.net/…` or `az://container/…`,
+    beside what it reads itself. Raises ConfigError for half of an identity, for a key that is none or another
+    account's, and where no account is named."""
+    account = azure_account(url, environment)
+    named = environment.get(_AZURE_NAME, "")
+    key = environment.get(AZURE_KEY, "")
+    if key and named and named != account:
+        raise ConfigError(
+            f"{AZURE_KEY} is the key of {named} ({_AZURE_NAME}), and {url} lies in {account}: use an identity that may "
+            "read and write both, such as AZURE_CLIENT_ID with AZURE_TENANT_ID and AZURE_CLIENT_SECRET"
+        )
+    if key and not _is_base64(key):
+        raise ConfigError(f"{AZURE_KEY} is not a storage account's key: copy the whole of it, with the = at its end")
+    for proof in _PROOFS:
+        if environment.get(proof) and (lacking := [name for name in _CLIENT if not environment.get(name)]):
+            raise ConfigError(f"{proof} is set and {' and '.join(lacking)} is not: set all three, or none")
+    told: dict[str, Any] = {} if "@" in urlsplit(url).netloc else {"account_name": account}  # it takes it once only
+    if key:
+        told["account_key"] = key
+    if endpoint := azure_endpoint(environment):
+        told["endpoint"] = endpoint
+    return told
+
+
+def azure_account(url: str, environment: Mapping[str, str]) -> str:
+    """The storage account of the address; AZURE_STORAGE_ACCOUNT_NAME where it names none. Raises ConfigError."""
+    found = re.match(r"[^@]+@([^.]+)", urlsplit(url).netloc)
+    account = found[1] if found else environment.get(_AZURE_NAME, "")
+    if not account:
+        raise ConfigError(
+            f"{url} names no storage account: write abfss://container@account.dfs.core.windows.net/prefix, or set "
+            f"{_AZURE_NAME}"
+        )
+    return account
+
+
+def azure_endpoint(environment: Mapping[str, str]) -> str:
+    """Where blobs are asked for instead of Azure: an emulator's address, with its account; "" for Azure itself."""
+    return environment.get(AZURE_ENDPOINT, "").rstrip("/")
+
+
+def google_options(environment: Mapping[str, str]) -> dict[str, Any]:
+    """What obstore is told of Google's storage, beside what it reads itself. Raises ConfigError if the file that
+    GOOGLE_APPLICATION_CREDENTIALS names is not there, or holds no key that obstore knows."""
+    if emulator := google_emulator(environment):
+        # obstore takes no address of a server but by such a key; the server asks for none of it.
+        key = {"gcs_base_url": emulator, "disable_oauth": True, "client_email": "", "private_key": "",
+               "private_key_id": ""}  # fmt: skip
+        return {"service_account_key": json.dumps(key)}
+    if file := environment.get(GOOGLE_KEY_FILE, ""):
+        _check_key_file(Path(file))
+    return {}
+
+
+def _check_key_file(file: Path) -> None:
+    try:
+        found = json.loads(file.read_bytes())
+    except OSError as error:
+        raise ConfigError(
+            f"{GOOGLE_KEY_FILE} names {file}, which can't be read ({error.strerror}): write a key file's path"
+        ) from error
+    except ValueError:  # never told: it would quote what it is about
+        found = None
+    kind = found.get("type") if isinstance(found, dict) else None
+    if kind not in _GOOGLE_KINDS:
+        what = f"of type {kind!r}" if isinstance(kind, str) else "that is no key"
+        raise ConfigError(
+            f"{GOOGLE_KEY_FILE} names {file}, a file {what}: write that of a service account's key, or leave it out "
+            "where the machine has an identity of its own"
+        )
+
+
+def google_emulator(environment: Mapping[str, str]) -> str:
+    """The address of an emulator (STORAGE_EMULATOR_HOST, as Google's libraries have it); "" for Google itself."""
+    found = environment.get(GOOGLE_EMULATOR, "").rstrip("/")
+    return found if not found or "://" in found else f"http://{found}"
+
+
+def is_loopback(endpoint: str) -> bool:
+    """Whether it is on this machine: only there plain HTTP is spoken."""
+    return urlsplit(endpoint).hostname in _LOOPBACK
+
+
+def _is_base64(text: str) -> bool:
+    try:
+        return bool(base64.b64decode(text, validate=True))
+    except (binascii.Error, ValueError):
+        return False

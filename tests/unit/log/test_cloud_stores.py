@@ -1,0 +1,182 @@
+"""How Azure's and Google's storage are opened: by which account, identity and endpoint."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import obstore.store
+import pytest
+from obstore.exceptions import GenericError
+
+from firn.errors import ConfigError, StorageUnavailable, UnknownOutcome
+from firn.log import cloud_stores
+from firn.log.cloud_stores import azure_account, azure_options, google_emulator, google_options, with_azure_key
+from firn.log.store import get, get_version, open_store, paths, put_if_absent, versions
+from tests.unit.log.storage_faults import FaultyStore
+
+PLACE = "abfss://lake@acme.dfs.core.windows.net/staging"
+KEY = "Zm9yIGV2ZXJ5Ym9keQ=="
+
+
+def test_the_account_is_the_addresss_and_else_the_environments() -> None:
+    assert azure_account(PLACE, {"AZURE_STORAGE_ACCOUNT_NAME": "other"}) == "acme"
+    assert azure_account("az://lake/staging", {"AZURE_STORAGE_ACCOUNT_NAME": "other"}) == "other"
+    with pytest.raises(
+        ConfigError, match=r"az://lake names no storage account: write abfss://.*AZURE_STORAGE_ACCOUNT_"
+    ):
+        azure_options("az://lake", {})
+
+
+def test_obstore_is_told_only_what_it_does_not_read_in_the_address_and_the_environment() -> None:
+    assert azure_options(PLACE, {}) == {}
+    environment = {"AZURE_STORAGE_ACCOUNT_NAME": "acme", "AZURE_STORAGE_ACCOUNT_KEY": KEY}
+    assert azure_options(PLACE, environment) == {"account_key": KEY}
+    assert azure_options("az://lake", environment) == {"account_name": "acme", "account_key": KEY}
+    emulated = {"AZURE_STORAGE_ENDPOINT": "http://127.0.0.1:10000/devstoreaccount1/"}
+    assert azure_options(PLACE, emulated) == {"endpoint": "http://127.0.0.1:10000/devstoreaccount1"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "told"),
+    [
+        ({"AZURE_STORAGE_ACCOUNT_KEY": "hunter 2"}, "AZURE_STORAGE_ACCOUNT_KEY is not a storage account's key"),
+        (
+            {"AZURE_STORAGE_ACCOUNT_KEY": KEY, "AZURE_STORAGE_ACCOUNT_NAME": "other"},
+            r"is the key of other .*lies in acme: use an identity",
+        ),
+        ({"AZURE_CLIENT_SECRET": "hunter2"}, "AZURE_CLIENT_SECRET is set and AZURE_CLIENT_ID and AZURE_TENANT_ID"),
+        (
+            {"AZURE_FEDERATED_TOKEN_FILE": "/t", "AZURE_CLIENT_ID": "a"},
+            "AZURE_FEDERATED_TOKEN_FILE is set and AZURE_TENANT_ID is not",
+        ),
+    ],
+)
+def test_half_of_an_identity_and_a_wrong_key_are_refused_and_not_told(environment: dict[str, str], told: str) -> None:
+    with pytest.raises(ConfigError, match=told) as raised:
+        azure_options(PLACE, environment)
+    assert "hunter" not in str(raised.value)
+    assert KEY not in str(raised.value)
+
+
+def test_a_key_is_fetched_from_the_place_that_the_environment_names(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text(f"{KEY}\n")
+    assert with_azure_key({"FIRN_AZURE_KEY": f"file:{tmp_path}/key"})["AZURE_STORAGE_ACCOUNT_KEY"] == KEY
+    assert with_azure_key({"A": "b"}) == {"A": "b"}
+    with pytest.raises(ConfigError, match=r"no key of a storage account at file:.*, which FIRN_AZURE_KEY names"):
+        with_azure_key({"FIRN_AZURE_KEY": f"file:{tmp_path}/none"})
+    with pytest.raises(ConfigError, match="FIRN_AZURE_KEY is not a place of a secret, and no secret belongs here") as e:
+        with_azure_key({"FIRN_AZURE_KEY": KEY})
+    assert KEY not in str(e.value)
+
+
+def test_googles_key_file_has_to_be_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="GOOGLE_APPLICATION_CREDENTIALS names /nowhere, which can't be read"):
+        google_options({"GOOGLE_APPLICATION_CREDENTIALS": "/nowhere"})
+    key = tmp_path / "key.json"
+    for text, told in (
+        ('{"type": "external_account"}', "of type 'external_account': write that of a service account's key"),
+        ('{"private_key": "hunter2"}', "that is no key"),
+        ('["hunter2"]', "that is no key"),
+        ('"hunter2', "that is no key"),
+    ):
+        key.write_text(text)
+        with pytest.raises(ConfigError, match=told) as raised:
+            google_options({"GOOGLE_APPLICATION_CREDENTIALS": str(key)})
+        assert "hunter2" not in str(raised.value)
+    key.write_text('{"type": "service_account"}')
+    assert google_options({"GOOGLE_APPLICATION_CREDENTIALS": str(key)}) == {}
+
+
+def test_an_emulator_of_google_is_named_with_its_scheme_or_without() -> None:
+    assert google_emulator({"STORAGE_EMULATOR_HOST": "127.0.0.1:4443"}) == "http://127.0.0.1:4443"
+    assert google_emulator({"STORAGE_EMULATOR_HOST": "http://127.0.0.1:4443/"}) == "http://127.0.0.1:4443"
+    told = json.loads(google_options({"STORAGE_EMULATOR_HOST": "127.0.0.1:4443"})["service_account_key"])
+    assert (told["gcs_base_url"], told["disable_oauth"]) == ("http://127.0.0.1:4443", True)
+
+
+@pytest.mark.parametrize("url", [PLACE, "az://lake/staging", "gs://acme-staging/x"])
+def test_each_form_opens_and_an_endpoint_that_nobody_listens_on_is_unavailable(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "acme")
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", KEY)
+    monkeypatch.setenv("AZURE_STORAGE_ENDPOINT", "http://127.0.0.1:1/acme")
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", "127.0.0.1:1")
+    with pytest.raises(StorageUnavailable):
+        put_if_absent(open_store(url), "a", b"x", pause=lambda _: None)
+
+
+def test_plain_http_is_spoken_on_this_machine_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cloud_stores.is_loopback("http://127.0.0.1:10000/acme")
+    assert not cloud_stores.is_loopback("http://storage.example.org")
+    monkeypatch.setenv("AZURE_STORAGE_ENDPOINT", "http://storage.invalid/acme")
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", KEY)
+    with pytest.raises((StorageUnavailable, UnknownOutcome), match=r"URL scheme is not allowed|builder error"):
+        put_if_absent(open_store(PLACE), "a", b"x", pause=lambda _: None)
+
+
+class _Told(FaultyStore):
+    """Fails with this text, as obstore has it of Azure and Google."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error = error
+
+    def get(self, path: str) -> object:
+        raise self.error
+
+    def put(self, path: str, file: bytes, *, mode: str) -> object:
+        raise self.error
+
+    def list(self, prefix: str | None = None, *, offset: str | None = None) -> object:  # type: ignore[override]
+        raise self.error
+
+
+def test_a_container_that_is_not_there_is_no_missing_object() -> None:
+    text = "Object at location a not found: 404 Not Found: <Code>ContainerNotFound</Code>"
+    with pytest.raises(StorageUnavailable, match="check that the bucket exists"):
+        get(_Told(FileNotFoundError(text)), "a")
+    with pytest.raises(StorageUnavailable, match="check that the bucket exists"):
+        paths(_Told(GenericError(f"Generic error: {text}")), "a")
+    assert get(_Told(FileNotFoundError("<Code>BlobNotFound</Code>")), "a") is None
+
+
+def test_a_listing_that_is_refused_says_to_check_the_credentials() -> None:
+    with pytest.raises(StorageUnavailable, match="check the credentials"):
+        paths(_Told(GenericError("Server returned non-2xx status code: 403 Forbidden: <xml>")), "a")
+
+
+def test_a_machine_without_an_identity_has_written_nothing_and_says_what_to_set() -> None:
+    error = GenericError("Generic error: Error performing token request: GET http://169.254.169.254/ 400")
+    with pytest.raises(StorageUnavailable, match=r"own identity gave no token: set credentials \(docs/clouds.md\)"):
+        put_if_absent(_Told(error), "a", b"x", pause=lambda _: None)
+
+
+class _Azure(FaultyStore):
+    """Answers as Azure's storage does where Firn has to know it: OneLake's listing from an offset is empty, and tags
+    have their quotes only at a read."""
+
+    def list(self, prefix: str | None = None, *, offset: str | None = None) -> Any:
+        if offset is not None:
+            return iter([])
+        return ([{**meta, "e_tag": meta["e_tag"].strip('"')} for meta in chunk] for chunk in self.inner.list(prefix))
+
+    def get(self, path: str) -> Any:
+        found = self.inner.get(path)
+        quoted = {**found.meta, "e_tag": f'"{found.meta["e_tag"].strip(chr(34))}"'}
+        return SimpleNamespace(bytes=found.bytes, meta=quoted)
+
+
+def test_what_lies_behind_an_offset_is_listed_where_the_storage_knows_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(obstore.store, "AzureStore", _Azure)
+    store = _Azure()
+    for n in range(3):
+        store.inner.put(f"epochs/{n}", b"x")
+    assert paths(store, "epochs", "epochs/0") == ["epochs/1", "epochs/2"]
+
+
+def test_a_version_is_the_same_in_a_listing_and_at_a_read() -> None:
+    store = _Azure()
+    store.inner.put("epochs/0", b"x")
+    assert get_version(store, "epochs/0") == (b"x", versions(store, "epochs")["epochs/0"])
