@@ -31,6 +31,7 @@ from firn_local.emr_runs import JobRun, Runner
 from firn_local.emr_views import job_run
 from firn_local.environment import REPOSITORY, RUNTIME_PYTHON, TEMPLATE, plain_environment, source_path
 from firn_local.events import job_state_event
+from firn_local.heaps import share_heaps
 from firn_local.host import FunctionHost, HostSettings
 from firn_local.image import NoSuchImage, manifest
 from firn_local.image import python as image_python
@@ -124,6 +125,7 @@ class Stack:
             )
         self._claim.take()
         self._stops.append(self._claim.release)
+        share_heaps()
         try:
             self._start()
         except BaseException:
