@@ -190,8 +190,8 @@ class CpuTimes:
         command, environment = (process / "cmdline").read_bytes(), (process / "environ").read_bytes()
         if self._mark not in command + environment:
             return ""
-        if named := re.search(rb"AWS_LAMBDA_FUNCTION_NAME=(\w+)", environment):
-            return named[1].decode()
+        if b"firn_local.worker" in command:  # named after its function, or what functions are forked from
+            return (process / "comm").read_text().strip()
         program = command.decode(errors="replace")
         return next((kind for word, kind in self.KINDS if word in program), "")
 

@@ -54,12 +54,17 @@ class FirnUp:
 
     def kill_functions(self) -> int:
         """SIGKILL of the functions' processes, whatever they have in hand -> how many there were (Linux: /proc)."""
-        killed = 0
+        parents = dict[int, int]()
         for process in Path("/proc").glob("[0-9]*"):
             with suppress(OSError, ValueError, IndexError):
-                parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
-                if parent == self._server.pid and b"firn_local.worker" in (process / "cmdline").read_bytes():
-                    os.kill(int(process.name), signal.SIGKILL)
+                if b"firn_local.worker" in (process / "cmdline").read_bytes():
+                    parents[int(process.name)] = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+        killed = 0
+        for worker, parent in parents.items():
+            # They are forked from a process of the stack, which stays.
+            if parents.get(parent) == self._server.pid:
+                with suppress(ProcessLookupError):
+                    os.kill(worker, signal.SIGKILL)
                     killed += 1
         return killed
 

@@ -35,6 +35,7 @@ An event that can't be applied waits as a dead letter with its reason and bytes;
 WHAT_TO_DO: Final = {
     "backlog_full": "wait for `Retry-After`: commits lag behind; `firn status` says by how much",
     "bad_column": "name columns that the table has; `GET /v1/tables/{table}/schema` lists them",
+    "bad_cursor": "give `next` of a page as `cursor`, or leave it out",
     "bad_cut": "give the number of a cut, or the name under which it was kept",
     "bad_idempotency_key": "send a key of 1 to 255 printable characters",
     "bad_json": "send JSON in UTF-8, or NDJSON with a value a line",

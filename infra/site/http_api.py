@@ -142,10 +142,20 @@ OPERATIONS: Final[Mapping[tuple[str, str], Operation]] = {
     ),
     ("GET", "tables/*/snapshots"): Operation(
         "listSnapshots",
-        "The moments of a table that can be read",
+        "The moments of a table that can be read, by page",
         ("table",),
+        query={
+            "cursor": _TEXT,
+            "limit": {"type": "integer"},
+            "order": {"type": "string", "enum": ["oldest", "newest"]},
+        },
         errors=_READING,
-        answer=_object(table=_TEXT, snapshots=_list("SnapshotSummary")),
+        answer=_object(
+            table=_TEXT,
+            total={"type": "integer"},
+            snapshots=_list("SnapshotSummary"),
+            next={"type": ["string", "null"]},
+        ),
     ),
     ("GET", "tables/*/columns"): Operation(
         "listColumns",

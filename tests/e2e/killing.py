@@ -66,15 +66,13 @@ def ended(folder: Path) -> str:
 
 def workers(stack: Stack, function: str) -> list[int]:
     """The processes of a function, which goes by the name of its source's folder. Linux: /proc."""
-    found = []
+    parents, names = dict[int, int](), dict[int, str]()
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, ValueError, IndexError):
-            parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
-            # A worker has its function's environment; before it has, it is the stack's own image.
-            named = f"AWS_LAMBDA_FUNCTION_NAME={function}".encode()
-            if parent == stack.process.pid and named in (process / "environ").read_bytes().split(b"\0"):
-                found.append(int(process.name))
-    return found
+            name, _, told = (process / "stat").read_text().partition("(")[2].rpartition(")")
+            parents[int(process.name)], names[int(process.name)] = int(told.split()[1]), name
+    # A worker is named after its function; it is forked from a child of the stack.
+    return [one for one, name in names.items() if name == function and parents.get(parents[one]) == stack.process.pid]
 
 
 def kill_worker(stack: Stack, function: str) -> int:

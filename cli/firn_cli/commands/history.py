@@ -1,5 +1,9 @@
 """`firn history TABLE`: its snapshots."""
 
+from typing import Annotated
+
+import typer
+
 from firn.deployment.target import find_stack
 from firn.deployment.terminal import print_json, print_table
 from firn_cli.options import DEFAULT_DIR, Dir, Json, OneTable, Wide
@@ -7,6 +11,7 @@ from firn_cli.options import DEFAULT_DIR, Dir, Json, OneTable, Wide
 
 def command(
     table: OneTable,
+    last: Annotated[int | None, typer.Option("--last", min=1, metavar="N", help="Only the newest N.")] = None,
     folder: Dir = DEFAULT_DIR,
     wide: Wide = False,
     as_json: Json = False,
@@ -15,9 +20,11 @@ def command(
     another type with it."""
     from firn_lake.catalogs.reading_catalog import to_read
     from firn_lake.catalogs.stack_catalog import catalog_of
+    from firn_lake.snapshot_pages import snapshot_page
     from firn_lake.tables import find_table, history
 
-    found = history(find_table(to_read(catalog_of(find_stack(folder, running=False))), table))
+    one = find_table(to_read(catalog_of(find_stack(folder, running=False))), table)
+    found = snapshot_page(one, "", last, newest_first=True).snapshots[::-1] if last else history(one)
     if as_json:
         print_json(found)
         return

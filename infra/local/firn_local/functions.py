@@ -13,13 +13,14 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 
 from firn_local.environment import source_path
+from firn_local.fork_server import ForkServer
 from firn_local.template import Function
 from firn_local.worker import receive, send
 
@@ -46,7 +47,7 @@ class FunctionRunner:
     """One function with at most `environments` processes. Callers beyond that wait.
 
     `environment` comes on top of the template's variables; output goes to {logs}/{name}.log. `python`: the interpreter,
-    which has what the runtime brings.
+    which has what the runtime brings. `forks`: what environments are forked from; None: each is started by itself.
     """
 
     def __init__(
@@ -57,11 +58,12 @@ class FunctionRunner:
         *,
         environments: int = 1,
         python: str = sys.executable,
+        forks: ForkServer | None = None,
     ) -> None:
         self.spec = spec
-        self._python = python
+        self._python, self._forks = python, forks
         self.last_error = ""
-        self._variables = _variables(spec, environment)
+        self._variables = variables_of(spec, environment)
         logs.mkdir(parents=True, exist_ok=True)
         self._log = logs / f"{spec.name}.log"
         self._free = threading.Semaphore(environments)
@@ -120,7 +122,7 @@ class FunctionRunner:
                 return self._idle.pop()
             if self._closed:
                 raise _failure("Stack.Stopped", f"{self.spec.name}: the stack is stopping")
-        environment = _Environment(self.spec, self._variables, self._log, self._python)
+        environment = _Environment(self.spec, self._variables, self._log, self._python, self._forks)
         with self._lock:
             self._all.add(environment)
         return environment
@@ -139,24 +141,20 @@ class FunctionRunner:
 class _Environment:
     """One worker process and its socket."""
 
-    def __init__(self, spec: Function, variables: Mapping[str, str], log: Path, python: str) -> None:
+    def __init__(
+        self, spec: Function, variables: Mapping[str, str], log: Path, python: str, forks: ForkServer | None
+    ) -> None:
         ours, theirs = socket.socketpair()
         self._name = spec.name
         self._socket = ours
         self._ready = False
         self.used = time.monotonic()
-        with log.open("ab") as output:
-            self._process = subprocess.Popen(
-                [python, "-P", "-m", "firn_local.worker", str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env=dict(variables),
-                cwd=spec.code,
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,  # Ctrl-C is for the stack, which then stops its environments
+        with theirs, log.open("ab") as output:
+            self._process = (
+                _started(spec.code, variables, python, theirs.fileno(), output)
+                if forks is None
+                else forks.start(spec.code, variables, theirs.fileno(), output.fileno())
             )
-        theirs.close()
 
     def invoke(self, event: bytes, timeout: float) -> Any:
         if not self._ready:
@@ -194,11 +192,37 @@ class _Environment:
         return answer
 
 
+def _started(
+    folder: Path, variables: Mapping[str, str], python: str, connection: int, output: IO[bytes]
+) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        [python, "-P", "-m", "firn_local.worker", str(connection)],
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        env=dict(variables),
+        cwd=folder,
+        pass_fds=(connection,),
+        start_new_session=True,  # Ctrl-C is for the stack, which then stops its environments
+    )
+
+
 def _failure(kind: str, message: str) -> FunctionError:
     return FunctionError("Unhandled", {"errorType": kind, "errorMessage": message})
 
 
-def _variables(spec: Function, environment: Mapping[str, str]) -> dict[str, str]:
+def fork_server(functions: Sequence[Function], environment: Mapping[str, str], logs: Path) -> ForkServer:
+    """What environments of these functions can be forked from: it has the variables that all of them have, and the
+    folders that all of them import from."""
+    each = [variables_of(spec, environment) for spec in functions]
+    common = {name: value for name, value in each[0].items() if all(one.get(name) == value for one in each)}
+    paths = [one["PYTHONPATH"].split(os.pathsep) for one in each]
+    shared = [folder for folder in paths[0] if all(folder in some for some in paths)]
+    logs.mkdir(parents=True, exist_ok=True)
+    return ForkServer({**common, "PYTHONPATH": os.pathsep.join(shared)}, logs / "forks.log")
+
+
+def variables_of(spec: Function, environment: Mapping[str, str]) -> dict[str, str]:
     """The environment of the handler's process: what Lambda sets, the template's variables, then the stack's."""
     # Of an installed Firn the layers are where the interpreter finds them.
     path = [str(spec.code), *map(str, filter(Path.is_dir, spec.layers)), source_path("infra/local")]

@@ -21,7 +21,8 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 
 from firn.metrics import Metric
 from firn_local.events import HttpRequest, api_event, matches, path_parameters, schedule_event
-from firn_local.functions import FunctionError, FunctionRunner, PayloadTooLarge
+from firn_local.fork_server import possible
+from firn_local.functions import FunctionError, FunctionRunner, PayloadTooLarge, fork_server
 from firn_local.lifecycle_runner import Done
 from firn_local.prometheus import CONTENT_TYPE, Metrics
 from firn_local.queues import QueuePoller
@@ -85,9 +86,15 @@ class FunctionHost:
         self._template = template
         self._bucket = ByteBucket(settings.rate)
         self._metrics = Metrics(logs.parent)
+        self._forks = fork_server(template.functions, environment, logs) if possible(settings.python) else None
         self.functions = {
             spec.name: FunctionRunner(
-                spec, environment, logs, environments=settings.environments, python=settings.python
+                spec,
+                environment,
+                logs,
+                environments=settings.environments,
+                python=settings.python,
+                forks=self._forks,
             )
             for spec in template.functions
         }
@@ -141,6 +148,8 @@ class FunctionHost:
             source.stop()
         for function in self.functions.values():
             function.close()
+        if self._forks is not None:
+            self._forks.close()
         for poller in self._pollers:
             poller.stop()
         self.server.stop()

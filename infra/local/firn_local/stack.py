@@ -38,6 +38,7 @@ from firn_local.environment import (
     source_path,
 )
 from firn_local.events import job_state_event
+from firn_local.heaps import share_heaps
 from firn_local.host import FunctionHost, HostSettings
 from firn_local.image import NoSuchImage, manifest
 from firn_local.image import python as image_python
@@ -136,6 +137,7 @@ class Stack:
             )
         self._claim.take()
         self._stops.append(self._claim.release)
+        share_heaps()
         try:
             self._start()
         except BaseException:

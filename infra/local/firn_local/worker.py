@@ -8,6 +8,7 @@ then {"result": …} or {"error": {"errorType", "errorMessage", "stackTrace"}} e
 process, so no environment outlives the stack. Imports little: what it loads counts against the handler.
 """
 
+import contextlib
 import importlib
 import json
 import os
@@ -42,8 +43,8 @@ class Context:
 
 def receive(connection: socket.socket) -> bytes | None:
     """One frame, or None at the end."""
-    header = _exactly(connection, 4)
-    return None if header is None else _exactly(connection, struct.unpack(">I", header)[0])
+    header = exactly(connection, 4)
+    return None if header is None else exactly(connection, struct.unpack(">I", header)[0])
 
 
 def send(connection: socket.socket, payload: bytes) -> None:
@@ -51,7 +52,8 @@ def send(connection: socket.socket, payload: bytes) -> None:
     connection.sendall(struct.pack(">I", len(payload)) + payload)
 
 
-def _exactly(connection: socket.socket, size: int) -> bytes | None:
+def exactly(connection: socket.socket, size: int) -> bytes | None:
+    """So many bytes, or None at the end."""
     buffer = bytearray(size)
     view, got = memoryview(buffer), 0
     while got < size:
@@ -73,6 +75,8 @@ def _error(error: BaseException) -> bytes:
 
 def main(descriptor: int) -> None:
     """Load the handler and serve invocations until the socket ends."""
+    with contextlib.suppress(OSError), open("/proc/self/comm", "w") as file:
+        file.write(os.environ["AWS_LAMBDA_FUNCTION_NAME"])  # what `ps` and `top` call it, on Linux
     connection = socket.socket(fileno=descriptor)
     module, _, name = os.environ["_HANDLER"].rpartition(".")
     try:

@@ -49,7 +49,7 @@ def measured(tables: int) -> dict[str, float]:
         log = (root / "up.log").open("wb")
         stack = subprocess.Popen([firn, *up.split()], stdout=log, stderr=log, cwd=root)
         try:
-            url = _url(root / "stack" / "stack.json", stack)
+            url = stack_url(root / "stack" / "stack.json", stack)
             return _opened(url, root / "stack", stack.pid, tables)
         except SystemExit:
             print((root / "up.log").read_text(), file=sys.stderr)
@@ -127,7 +127,8 @@ def _get(address: str) -> Any:
     return json.loads(body) if kind == "application/json" else None
 
 
-def _url(description: Path, stack: "subprocess.Popen[bytes]") -> str:
+def stack_url(description: Path, stack: "subprocess.Popen[bytes]") -> str:
+    """The address of a stack that is starting, once it says so there. Raises SystemExit if it ends instead."""
     until = time.monotonic() + _STARTS_SECONDS
     while time.monotonic() < until and stack.poll() is None:
         if description.exists():
@@ -162,7 +163,7 @@ def resident(process: int) -> dict[str, float]:
 
 def _name(process: int) -> str:
     command = Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")
-    if b"firn_local.worker" in command:
+    if b"firn_local.worker" in command or b"firn_local.worker_forks" in command:
         return Path(os.readlink(f"/proc/{process}/cwd")).name.replace("_", " ").title().replace(" ", "")
     return next((part.decode() for part in command[1:] if part and not part.startswith(b"-")), command[0].decode())[
         -20:

@@ -26,7 +26,18 @@ from tests.integration.console.test_scale import many_letters, many_points, many
 
 LIGHTHOUSE = ROOT / "infra/console/lighthouse/node_modules/.bin/lighthouse"
 CATEGORIES = ("performance", "accessibility", "best-practices")
-PAGES = ("", "tables", "dead-letters", "query", "streams/shop")
+PAGES = (
+    "",
+    "streams/shop",
+    "tables",
+    "tables/shop.orders",
+    "tables/shop.orders?view=time",
+    "dead-letters",
+    "quarantine",
+    "alerts",
+    "jobs",
+    "query",
+)
 LEAST, MOST_MS, MOST_SECONDS = 95, 100, 3.0
 # Durations as the browser tells them: from the input to the next frame that shows what came of it (Event Timing API).
 RECORD = """

@@ -82,6 +82,7 @@ def change_orders(folder: Path) -> None:
 
 def test_diff_tells_what_was_and_what_is(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
     first, second = json.loads(run(capsys, "history", "shop.orders", "--dir", folder, "--json")[1])
+    assert json.loads(run(capsys, "history", "shop.orders", "--dir", folder, "--json", "--last", "1")[1]) == [second]
     change_orders(folder)
     code, out, err = run(capsys, "diff", "orders", second["id"], "--dir", folder)
     assert code == 0

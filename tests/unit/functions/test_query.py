@@ -414,6 +414,31 @@ def paged(app: ModuleType, query: str) -> tuple[list[dict[str, Any]], str | None
     return page["columns"], page["next"]
 
 
+def test_snapshots_come_by_page_in_either_order(app: ModuleType, catalog: Catalog) -> None:
+    table = catalog.load_table("shop.orders")
+    for _ in range(3):
+        table.append(ROWS)
+    ids = [one.snapshot_id for one in table.metadata.snapshots]
+
+    def pages(**query: str) -> Iterator[list[int]]:
+        cursor: str | None = ""
+        while cursor is not None:
+            status, page = get(app, "/v1/tables/shop.orders/snapshots", limit="2", cursor=cursor, **query)
+            assert (status, page["total"]) == (200, 5)
+            yield [one["id"] for one in page["snapshots"]]
+            cursor = page["next"]
+
+    assert list(pages()) == [ids[:2], ids[2:4], ids[4:]]
+    assert list(pages(order="newest")) == [ids[:2:-1], ids[2:0:-1], ids[:1]]
+    one_page = get(app, "/v1/tables/shop.orders/snapshots")[1]
+    assert ([one["id"] for one in one_page["snapshots"]], one_page["next"]) == (ids, None)
+    for wrong in ({"cursor": "1.2"}, {"cursor": "1.2.x"}, {"cursor": f"1.2.{'9' * 20}"}):
+        status, told = get(app, "/v1/tables/shop.orders/snapshots", **wrong)
+        assert (status, told["error"]) == (400, "bad_cursor")
+    for wrong in ({"limit": "many"}, {"order": "wild"}, {"page": "2"}):
+        assert get(app, "/v1/tables/shop.orders/snapshots", **wrong)[1]["error"] == "bad_request"
+
+
 def test_snapshots_are_summed_up_to_points(app: ModuleType, catalog: Catalog) -> None:
     table = catalog.load_table("shop.orders")
     for number in range(3):

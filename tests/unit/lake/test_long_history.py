@@ -28,6 +28,7 @@ from firn_lake.long_history import LongHistory, LongLog, Split, log_of, split, w
 from firn_lake.reading.lineage import line
 from firn_lake.reading.moments import snapshot_at
 from firn_lake.snapshot_columns import of_models
+from firn_lake.snapshot_pages import snapshot_page
 from firn_lake.tables import count_rows, history, summarize
 from firn_lake.timeline import column_page, timeline
 from tests.unit.lake.long_table import lengthened
@@ -332,3 +333,32 @@ def test_any_snapshots_are_the_same_as_columns(
     assert log_of(long) == log_of(whole)
     fields = set(type(whole).model_fields) - {"snapshots", "snapshot_log"}
     assert {name: getattr(long, name) for name in fields} == {name: getattr(whole, name) for name in fields}
+
+
+def test_a_page_of_snapshots_reads_what_the_whole_history_says(
+    catalog: Catalog, reading: Catalog, orders: Table
+) -> None:
+    whole = history(lengthened(catalog, orders, 120))
+    long = reading.load_table("shop.orders")
+    first = snapshot_page(long, "", 50)
+    assert (first.snapshots, first.total) == (whole[:50], 120)
+    rest = snapshot_page(long, first.next or "", 100)
+    assert (rest.snapshots, rest.next) == (whole[50:], None)
+    newest = snapshot_page(long, "", 3, newest_first=True)
+    assert newest.snapshots == whole[:-4:-1]
+    assert snapshot_page(long, newest.next or "", 3, newest_first=True).snapshots == whole[-4:-7:-1]
+
+
+def test_a_page_goes_on_where_its_last_snapshot_was_let_go(catalog: Catalog, orders: Table) -> None:
+    table = lengthened(catalog, orders, 6)
+    snapshots = table.metadata.snapshots
+    first, back = snapshot_page(table, "", 3), snapshot_page(table, "", 3, newest_first=True)
+    kept = [one for place, one in enumerate(snapshots) if place not in (2, 3)]
+    table.metadata.__dict__["snapshots"] = kept
+    assert [one.id for one in snapshot_page(table, first.next or "", 9).snapshots] == [
+        one.snapshot_id for one in snapshots[4:]
+    ]
+    assert [one.id for one in snapshot_page(table, back.next or "", 9, newest_first=True).snapshots] == [
+        snapshots[1].snapshot_id,
+        snapshots[0].snapshot_id,
+    ]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -31,6 +31,7 @@ from firn_lake.query_protocol import Question, Refusal
 from firn_lake.reading.read_recorder import OnRead, recorder
 from firn_lake.reading.unreadable import UnreadableFile
 from firn_lake.reading.versions import NoSuchColumn
+from firn_lake.snapshot_pages import MOST_SNAPSHOTS, BadCursor, snapshot_page
 from firn_lake.sql.duck import SNAPSHOTS, Limits, bytes_of
 from firn_lake.sql.query import streamed
 from firn_lake.sql.query_errors import NotEncodable, QueryError, QueryTooLarge
@@ -53,6 +54,7 @@ ANSWERS: Final[tuple[tuple[type[FirnError], int, str], ...]] = (
     (BadCutName, 400, "bad_cut"),
     (NoSuchColumn, 400, "no_such_column"),
     (BadColumn, 400, "bad_column"),
+    (BadCursor, 400, "bad_cursor"),
     (NotOneLine, 409, "no_steps"),
     (NotFresh, 409, "not_fresh"),
     (UnreadableFile, 500, "unreadable_file"),
@@ -84,6 +86,14 @@ class ChangesOf(msgspec.Struct, forbid_unknown_fields=True, frozen=True, rename=
     columns: str | None = None
     limit: int | None = None
     format: Format = "json"
+
+
+class SnapshotsOf(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """The parameters of GET /v1/tables/{table}/snapshots. `cursor`: `next` of the page before."""
+
+    cursor: str = ""
+    limit: int = 1_000
+    order: Literal["oldest", "newest"] = "oldest"
 
 
 class ColumnsOf(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -134,7 +144,7 @@ def answer(question: Question) -> Answer:
         case "changes":
             return answer_changes(lake, question.table, question.parameters, limits)
         case "snapshots":
-            return answer_snapshots(lake, question.table)
+            return answer_snapshots(lake, question.table, question.parameters)
         case "schema":
             return answer_schema(lake, question.table, question.parameters.get("as_of"))
         case "columns":
@@ -230,11 +240,13 @@ def answer_changes(lake: Lake, table: str, parameters: Mapping[str, str], limits
     return answered
 
 
-def answer_snapshots(lake: Lake, table: str) -> Answer:
-    """The snapshots that are still kept, oldest first. Raises FirnError."""
-    one = lake.table(table)
-    snapshots = one.snapshots()
-    return _told({"table": one.name, "snapshots": snapshots}, len(snapshots))
+def answer_snapshots(lake: Lake, table: str, parameters: Mapping[str, str]) -> Answer:
+    """A page of the snapshots that are still kept. Raises FirnError."""
+    asked, one = _parameters(parameters, SnapshotsOf), lake.table(table)
+    limit = max(1, min(asked.limit, MOST_SNAPSHOTS))
+    page = snapshot_page(one.iceberg, asked.cursor, limit, newest_first=asked.order == "newest")
+    told = {"table": one.name, "total": page.total, "snapshots": page.snapshots, "next": page.next}
+    return _told(told, len(page.snapshots))
 
 
 def answer_schema(lake: Lake, table: str, as_of: str | None) -> Answer:

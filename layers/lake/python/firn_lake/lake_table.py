@@ -13,6 +13,7 @@ from firn_lake.changes.cursor import Cursor
 from firn_lake.changes.follow import follow
 from firn_lake.changes.row_changes import Changes
 from firn_lake.fresh.fresh_rows import FreshRows
+from firn_lake.long_history import columns_of
 from firn_lake.notebook import html_table
 from firn_lake.reading.pruning import Pruned, prune
 from firn_lake.reading.rows import BATCH_SIZE, Rows
@@ -213,8 +214,9 @@ class LakeTable:
 
     def snapshot(self, at: Moment = None) -> SnapshotSummary | None:
         """The snapshot at a moment, the current one if left out; None if the table has none. Raises NoSuchMoment."""
-        found = self._at(at).id
-        return next((one for one in self.snapshots() if one.id == found), None)
+        found, table = self._at(at).id, self._iceberg
+        ids = columns_of(table.metadata).ids
+        return history(table, [ids.index(found)])[0] if found in ids else None
 
     def refs(self) -> list[Ref]:
         """Its tags and branches, by name."""

@@ -96,16 +96,17 @@ def split(content: bytes) -> Split | None:
         log = msgspec.json.decode(top.pop("snapshot-log", msgspec.Raw(b"[]")), type=list[_LogEntry] | None) or []
         properties = msgspec.json.decode(top.get("properties", msgspec.Raw(b"{}")), type=dict[str, Any] | None) or {}
         top["properties"] = msgspec.Raw(msgspec.json.encode({**properties, MARK: str(len(raws))}))
+        columns = _columns(raws)
         starts, lengths = array("q"), array("q")
-        at = 0
+        at = content.index(raws[0]) if raws else 0
         for raw in raws:
-            at = content.index(raw, at)
+            at = content.index(b"{", at)  # between two stands nothing but a comma and white space
             starts.append(at)
             lengths.append(len(raw))
             at += len(raw)
         log_times = array("q", (one.timestamp_ms for one in log))
         log_ids = array("q", (one.snapshot_id for one in log))
-        return Split(msgspec.json.encode(top), _columns(raws), starts, lengths, log_times, log_ids)
+        return Split(msgspec.json.encode(top), columns, starts, lengths, log_times, log_ids)
     except (msgspec.DecodeError, OverflowError, UnicodeDecodeError, RecursionError):
         return None
 

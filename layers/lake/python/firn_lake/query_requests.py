@@ -17,8 +17,8 @@ def _changes(event: Mapping[str, Any], table: str) -> dict[str, Any]:
     return {"about": "changes", "table": table, "parameters": parameters_of(event)}
 
 
-def _snapshots(_event: Mapping[str, Any], table: str) -> dict[str, Any]:
-    return {"about": "snapshots", "table": table}
+def _snapshots(event: Mapping[str, Any], table: str) -> dict[str, Any]:
+    return {"about": "snapshots", "table": table, "parameters": parameters_of(event)}
 
 
 def _schema(event: Mapping[str, Any], table: str) -> dict[str, Any]:

@@ -4,6 +4,7 @@ It is one that may be killed at any moment: whoever started it watches what it t
 nothing anywhere but to its pipe: what DuckDB or a crash would print may hold what was asked.
 """
 
+import gc
 import os
 import resource
 import select
@@ -34,6 +35,7 @@ from firn_lake.sql.engine import unpack
 def main(questions: int, answers: int) -> None:
     """Answer one question after the other, until the pipe of questions ends."""
     _give_way(questions)
+    gc.disable()  # what is imported is never garbage: looking for some takes a tenth of the start
     try:
         unpack()  # first of all: what follows needs DuckDB and PyArrow
         from firn_lake import http_api
@@ -41,6 +43,8 @@ def main(questions: int, answers: int) -> None:
         text = "".join(traceback.format_exception(error))
         send(answers, REFUSAL, msgspec.json.encode(Refusal(500, "internal", text, kind=type(error).__name__)))
         return
+    gc.freeze()
+    gc.enable()
     send(answers, READY, b"")
     while (frame := receive(questions)) is not None:
         question = msgspec.json.decode(frame[1], type=Question)

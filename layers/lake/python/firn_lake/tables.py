@@ -1,13 +1,13 @@
 """What is in the lake: tables with their size and origin, and the snapshots of a table."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from firn.errors import TerminalError
-from firn_lake.long_history import columns_of, summaries_of
+from firn_lake.long_history import columns_of, snapshots_of, summaries_of
 from firn_lake.snapshot_columns import NONE, SnapshotColumns, number, of_summary, row_counts
 
 if TYPE_CHECKING:
@@ -198,14 +198,20 @@ def count_rows(table: "Table") -> int:
     return int(table.scan().count())
 
 
-def history(table: "Table") -> list[SnapshotSummary]:
-    """Snapshots of the table that are still kept, oldest first."""
+def history(table: "Table", places: Sequence[int] | None = None) -> list[SnapshotSummary]:
+    """Snapshots of the table that are still kept, oldest first; or those at these places of its metadata, in their
+    order. Raises StorageUnavailable."""
     refs: dict[int, list[str]] = {}
     for name, ref in sorted(table.metadata.refs.items()):
         refs.setdefault(ref.snapshot_id, []).append(name)
     columns = columns_of(table.metadata)
-    epochs = _epochs(summaries_of(table.metadata))
-    return [_summary(columns, one, epochs[one], tuple(refs.get(columns.ids[one], ()))) for one in columns.by_age()]
+    if places is None:
+        epochs = dict(enumerate(_epochs(summaries_of(table.metadata))))
+        places = columns.by_age()
+    else:
+        some = snapshots_of(table.metadata, [columns.ids[one] for one in places])
+        epochs = dict(zip(places, _epochs(map(_told, some)), strict=True))
+    return [_summary(columns, one, epochs[one], tuple(refs.get(columns.ids[one], ()))) for one in places]
 
 
 def _summary(columns: SnapshotColumns, place: int, epochs: Mapping[str, int], refs: tuple[str, ...]) -> SnapshotSummary:

@@ -32,7 +32,7 @@ class YamlProblem(Exception):
         self.text = text
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Scalar:
     """One word or text. `quoted`: it stood in quotes or a block, so an empty one is meant, and `null` is a text."""
 
@@ -46,7 +46,7 @@ class Scalar:
         return not self.quoted and self.text in ("", "~", "null", "Null", "NULL")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Items:
     """A list."""
 
@@ -54,7 +54,7 @@ class Items:
     items: "list[Node]" = field(default_factory=list)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Entries:
     """A mapping, in the order of the file; a key that is written twice stands in it twice."""
 

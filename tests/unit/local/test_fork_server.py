@@ -1,0 +1,112 @@
+"""Environments that are forked from one process: each is its own, and what it ends with is told (Linux)."""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from firn_local.fork_server import ForkServer
+from firn_local.functions import FunctionError, FunctionRunner, fork_server
+from firn_local.template import Function
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="functions are forked on Linux only")
+
+APP = """
+import os, sys, time
+calls = []
+def handler(event, context):
+    if event.get("exit") is not None:
+        os._exit(event["exit"])
+    if event.get("sleep"):
+        time.sleep(event["sleep"])
+    calls.append(1)
+    return {"pid": os.getpid(), "parent": os.getppid(), "calls": len(calls), "name": os.environ["NAME"],
+            "function": context.function_name, "folder": os.getcwd(), "session": os.getsid(0),
+            "comm": open("/proc/self/comm").read().strip(), "shared": "firn.function_context" in sys.modules,
+            "random": __import__("random").random()}
+"""
+
+
+class Ground:
+    def __init__(self, folder: Path) -> None:
+        specs = []
+        for name in ("one", "two"):
+            (folder / name).mkdir()
+            (folder / name / "app.py").write_text(APP)
+            core = Path(__file__).parents[3] / "layers/core/python"
+            specs.append(Function(name, name, "app.handler", folder / name, (core,), {"NAME": name}, 2.0, 128))
+        self.forks: ForkServer = fork_server(specs, {"BOTH": "same"}, folder / "logs")
+        self.one, self.two = (
+            FunctionRunner(spec, {"BOTH": "same"}, folder / "logs", forks=self.forks) for spec in specs
+        )
+
+    def stop(self) -> None:
+        self.one.close()
+        self.two.close()
+        self.forks.close()
+
+
+@pytest.fixture(scope="module")
+def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
+    made = Ground(tmp_path_factory.mktemp("forks"))
+    yield made
+    made.stop()
+
+
+def called(function: FunctionRunner, **event: Any) -> dict[str, Any]:
+    answer: dict[str, Any] = function.invoke(event)
+    return answer
+
+
+def test_functions_share_what_was_loaded_and_nothing_else(ground: Ground) -> None:
+    one, two = called(ground.one), called(ground.two)
+    assert one["parent"] == two["parent"] != os.getpid()
+    assert one["shared"]
+    assert two["shared"]
+    for name, told in (("one", one), ("two", two)):
+        assert (told["name"], told["function"], told["comm"], told["calls"]) == (name, name, name, 1)
+        assert told["folder"].endswith(f"/{name}")
+        assert told["session"] == told["pid"], "Ctrl-C is for the stack"
+    assert one["random"] != two["random"]
+    assert called(ground.one)["calls"] == 2
+
+
+def test_what_an_environment_ended_with_is_told_and_the_next_one_works(ground: Ground) -> None:
+    before = called(ground.one)["pid"]
+    with pytest.raises(FunctionError, match="its process ended with code 7"):
+        called(ground.one, exit=7)
+    os.kill(now := called(ground.one)["pid"], signal.SIGKILL)
+    with pytest.raises(FunctionError, match="its process ended with code -9"):
+        called(ground.one)
+    assert len({before, now, called(ground.one)["pid"]}) == 3
+
+
+def test_a_time_out_ends_the_process(ground: Ground) -> None:
+    slow = called(ground.two)["pid"]
+    with pytest.raises(FunctionError, match="took over 2 s"):
+        called(ground.two, sleep=30)
+    assert not Path(f"/proc/{slow}").exists()
+
+
+def test_where_the_process_is_killed_that_they_come_from_another_is_begun(ground: Ground) -> None:
+    parent = called(ground.one)["parent"]
+    os.kill(parent, signal.SIGKILL)
+    assert called(ground.one)["calls"] >= 1, "an environment that is there goes on"
+    with pytest.raises(FunctionError, match="its process ended"):
+        called(ground.one, exit=3)
+    assert called(ground.one)["parent"] not in (parent, os.getpid())
+
+
+def test_they_end_with_the_stack(tmp_path: Path) -> None:
+    ground = Ground(tmp_path)
+    told = called(ground.one)
+    ground.stop()
+    until = time.monotonic() + 5
+    while any(Path(f"/proc/{one}").exists() for one in (told["pid"], told["parent"])):
+        assert time.monotonic() < until
+        time.sleep(0.02)
