@@ -20,6 +20,7 @@ from firn.changes.merge.fold import RowChange
 from firn.changes.merge.ordering import plain as order_of
 from firn.commit.staged_changes import Change
 from firn_spark.files import adopted_columns, copy_on_write
+from firn_spark.files.row_lineage import with_lineage
 from firn_spark.files.write import Layout, data_files, layout_of, rows_of, write_rows
 from firn_spark.merge import columnar_merge as by_columns
 from firn_spark.merge import mirror_commit as by_rows
@@ -130,9 +131,9 @@ class Decision:
         told = self.rows.cells(table.state.sources, shape, layout)
         rows = rows_of(layout, [*shape.columns, *by_rows.METADATA], arrays, told)
         if old and places:
-            again = copy_on_write.old_files(table, places, _MOST_REWRITTEN)
-            files = copy_on_write.rewritten(layout, again.files, rows)
-            return by_rows.Written(data_files(spark, table, files), [], places, again.java)
+            again = copy_on_write.old_files(spark, table, places, _MOST_REWRITTEN)
+            files = copy_on_write.rewritten(with_lineage(layout, table), again.files, rows)
+            return by_rows.Written(data_files(spark, table, files), deletes.NOTHING, places, again.java)
         return by_rows.joined(spark, table, lambda: write_rows(layout, rows), places)
 
 

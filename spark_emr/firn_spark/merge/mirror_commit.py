@@ -127,7 +127,7 @@ class Written:
     a table that is written copy-on-write, of new rows and of all that stays of the files `old`."""
 
     files: Sequence[Any]
-    removed: Sequence[Any]
+    removed: deletes.Removal
     gone: deletes.Places
     old: Sequence[Any] = ()
 
@@ -143,7 +143,7 @@ def joined(spark: SparkSession, table: Table, files: Callable[[], Sequence[NewFi
     with ThreadPoolExecutor(1) as pool:
         removed = pool.submit(deletes.write_from_driver, spark, table, gone) if gone else None
         added = data_files(spark, table, files())
-        return Written(added, removed.result() if removed else [], gone)
+        return Written(added, removed.result() if removed else deletes.NOTHING, gone)
 
 
 def land(
@@ -158,7 +158,7 @@ def land(
     fence.LostRace, fence.CommitUnknown."""
     if written.old and snapshot is not None:
         row_delta.replace(spark, table, snapshot, written.old, written.files, properties, stream)
-    elif not written.files and not written.removed:
+    elif not written.files and not written.removed.added:
         # Only stale changes: an append of nothing carries the progress.
         fence.commit(spark, table, table.java.newAppend(), (), properties, stream)
     else:
