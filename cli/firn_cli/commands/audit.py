@@ -53,6 +53,7 @@ def command(
     from firn.audit.verdict import audit
     from firn_lake.audit.row_audit import audit_rows
     from firn_lake.audit.table_histories import histories_of, loaded
+    from firn_lake.audit.vector_check import vector_differences
     from firn_lake.catalogs.stack_catalog import catalog_of
 
     if (sample is not None or seed is not None) and not deep:
@@ -76,6 +77,7 @@ def command(
         ledger = read(store, stream, look, tick)
         now = datetime.now(UTC)
         found = _with_files(audit(ledger, now, keeping), store)
+        found.differences += vector_differences(tables)
         if not counts:
             current = _current(store, stream)
             found.take(audit_rows(store, catalog, ledger, tables, now, keeping, depth, current, tick))

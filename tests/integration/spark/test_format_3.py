@@ -143,7 +143,7 @@ def test_a_second_vector_beside_a_live_one_is_never_committed(lake: Make) -> Non
         land(one, table, path, Removal(removal.added, (), removal.vectors, frozenset()))
     _, other = placed(one, twin)
     land(one, table, path, removal)
-    with pytest.raises(LostRace, match="conflicting delete files|concurrently added DV"):  # it knew of the same vector
+    with pytest.raises(LostRace, match=r"conflicting delete files|concurrently added DV"):  # it knew of the same vector
         land(one, twin, path, other)
     assert set(vectors(one).values()) == {1}
     assert len(by_both(one)) == 4
