@@ -12,15 +12,18 @@ from firn.config.maintenance import Care
 from firn.config.names import TableName
 from firn.errors import TerminalError
 from firn.log import published_configs
+from firn_lake.audit.vector_check import doubled_vectors, vector_differences
 from firn_spark.driver import small_files
 from firn_spark.maintenance.compaction import Budget, compact
 from firn_spark.merge import mirror_commit
+from firn_spark.not_eligible import Unfit
 from firn_spark.tables.deletes import DeleteFile, Removal, write_from_driver
 from firn_spark.tables.evolve import Table, Tables
 from firn_spark.tables.fence import LostRace
 from tests.integration.spark.homes import HOMES, commit_in, row
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event
+from tests.integration.spark.test_rebuild import rebuilt
 
 pytestmark = pytest.mark.spark
 RULE = "key: [id], columns: {id: long, v: string, w: string}"
@@ -147,6 +150,29 @@ def test_a_second_vector_beside_a_live_one_is_never_committed(lake: Make) -> Non
         land(one, twin, path, other)
     assert set(vectors(one).values()) == {1}
     assert len(by_both(one)) == 4
+
+
+def test_an_audit_finds_a_second_vector_that_another_writer_added_and_care_leaves_the_table_alone(lake: Make) -> None:
+    one = lake(config(THREE))
+    one.land([event("c", 10 + n, row(n)) for n in range(6)])
+    one.land([event("d", 100, None, row(3))])
+    table = loaded(one)
+    path, removal = placed(one, table)
+    iceberg = one.catalog.load_table(("lake", "t"))
+    assert vector_differences({"lake.t": iceberg}) == []
+    update = table.java.newRowDelta().validateFromSnapshot(table.state.snapshot_id)
+    update.addDeletes(removal.added[0]).commit()
+    iceberg.refresh()
+    assert doubled_vectors(iceberg) == {path: 2}
+    (told,) = vector_differences({"lake.t": iceberg})
+    assert (told.code, told.table, told.objects) == ("doubled_vectors", "lake.t", (path,))
+    assert "firn rebuild lake.t --in-place" in told.advice
+    with pytest.raises(Unfit, match=f"two deletion vectors of one data file, {path}"):
+        compact(one.spark, loaded(one), "spec", Care(), Budget(10**9))
+    code, line = rebuilt(one, in_place=True)
+    assert code == 0, line
+    assert len(by_both(one)) == 5
+    assert doubled_vectors(one.catalog.load_table(("lake", "t"))) == {}
 
 
 def test_what_a_removal_does_not_take_is_named() -> None:
