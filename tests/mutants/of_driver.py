@@ -447,9 +447,9 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a new deletion vector forgets the rows of the one before",
-        f"{_SPARK}/tables/deletes.py",
-        "return pa.concat_arrays([places[path], *(one for one in rows if one is not None)])",
-        "return pa.concat_arrays([places[path], *(one for one in rows if one is None)])",
+        f"{_SPARK}/tables/removals.py",
+        "*(self._rows[one].get(path, none) for one in files)])",
+        "*(none for one in files)])",
         (f"{_FORMAT_3}::test_a_data_file_has_one_vector_whatever_leaves_it[driver]",),
     ),
     Mutant(
@@ -461,7 +461,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a commit may leave a deletion vector beside another",
-        f"{_SPARK}/tables/deletes.py",
+        f"{_SPARK}/tables/removals.py",
         "if left := sorted(set(there) - self.taken):",
         "if left := sorted(set(there) & self.taken - self.taken):",
         (f"{_FORMAT_3}::test_what_a_removal_does_not_take_is_named",),

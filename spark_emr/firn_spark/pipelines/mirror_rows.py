@@ -18,9 +18,9 @@ from firn_spark.merge.mirror_commit import Written
 from firn_spark.pipelines import base_delta, base_rows
 from firn_spark.pipelines.base_delta import NoDelta
 from firn_spark.tables import fence
-from firn_spark.tables.deletes import NOTHING
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.java import java_class
+from firn_spark.tables.removals import NOTHING
 from firn_sql.bound_sql import Bound, rows_for
 from firn_sql.output_columns import dropped, fitted
 

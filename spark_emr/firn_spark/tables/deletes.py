@@ -1,7 +1,7 @@
 """Position deletes: which rows of which data files go. New files in no snapshot yet.
 
-In Iceberg's format 2 they are Parquet files of (path, row), for as many data files as may be. In format 3 a data file
-has one deletion vector, which takes the place of the one before (docs/format-3.md).
+In Iceberg's format 2 they are Parquet files of (path, row), for as many data files as may be. Deletion vectors, of
+format 3, are read here too, and written by tables/removals.py.
 """
 
 import json
@@ -9,7 +9,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
@@ -17,12 +17,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from firn.config.file_writing import OLDEST_FORMAT
 from firn.errors import TerminalError
-from firn_spark.tables.deletion_vectors import Blob, DamagedVector, decoded, puffin
+from firn_spark.tables.deletion_vectors import DamagedVector, decoded
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.fence import LostRace
-from firn_spark.tables.java import elements, java_class
+from firn_spark.tables.java import java_class
 from firn_spark.tables.locations import of_new_file
 from firn_spark.tables.objects import Objects
 
@@ -33,9 +32,10 @@ _PER_FILE = (
 _AT_ONCE = 4  # delete files that the driver writes
 
 # The reserved fields of position delete files: https://iceberg.apache.org/spec/#position-delete-files
+FILE_PATH: Final = 2147483546
 _POSITIONS = pa.schema(
     [
-        pa.field("file_path", pa.string(), nullable=False, metadata={"PARQUET:field_id": "2147483546"}),
+        pa.field("file_path", pa.string(), nullable=False, metadata={"PARQUET:field_id": str(FILE_PATH)}),
         pa.field("pos", pa.int64(), nullable=False, metadata={"PARQUET:field_id": "2147483545"}),
     ]
 )
@@ -59,34 +59,6 @@ class DeleteFile:
     bytes: int
     names: str | None = None
     offset: int | None = None
-
-
-@dataclass(frozen=True)
-class Removal:
-    """How rows leave a table: what a commit adds for that, and what it takes away.
-
-    added     files of deletes in no snapshot yet (org.apache.iceberg.DeleteFile)
-    replaced  those of the table whose rows are among the added ones' (org.apache.iceberg.DeleteFile)
-    vectors   data file -> the deletion vectors it has, for each that gets a new one; `taken`: those among `replaced`
-    """
-
-    added: Sequence[Any] = ()
-    replaced: Sequence[Any] = ()
-    vectors: Mapping[str, Sequence[DeleteFile]] = field(default_factory=dict)
-    taken: frozenset[DeleteFile] = frozenset()
-
-    def check(self) -> None:
-        """Raises TerminalError where a data file would have two vectors: Iceberg takes that for a valid commit, and
-        then Spark can't plan the table any more, while others read some of the vectors without a word."""
-        for path, there in self.vectors.items():
-            if left := sorted(set(there) - self.taken):
-                raise TerminalError(
-                    f"{path} has a deletion vector already, in {left[0].path}, which this commit would leave beside a "
-                    "new one; nothing was committed. This is a mistake in Firn: please report it"
-                )
-
-
-NOTHING: Final = Removal()
 
 
 @dataclass(frozen=True)
@@ -174,76 +146,15 @@ class Descriptions:
         return DeleteFile(said["file-path"], int(said["file-size-in-bytes"]), names)
 
 
-def write_from_driver(spark: SparkSession, table: Table, places: Places) -> Removal:
-    """Files of deletes for these rows: of a table in format 2 for each partition one for every million of positions,
-    in format 3 one with a vector for each data file, into which what took rows of it before is merged.
+def write_from_driver(spark: SparkSession, table: Table, places: Places) -> list[Any]:
+    """Delete files (org.apache.iceberg.DeleteFile): for each partition one for every million of positions.
 
     Raises LostRace if one of the data files is no longer in the table.
     """
-    if table.state.version > OLDEST_FORMAT:
-        return _vectors(spark, table, places)
     groups = _groups(table, {file: len(rows) for file, rows in places.items()})
     writer = _Writer(spark, table)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return Removal(list(pool.map(lambda group: writer.write(group, places), groups)))
-
-
-def _vectors(spark: SparkSession, table: Table, places: Places) -> Removal:
-    descriptions = Descriptions(spark, table)
-    before: dict[str, list[tuple[DeleteFile, Any]]] = {}
-    said: dict[str, Mapping[str, Any]] = {}
-    for task in tasks_of(table, places):
-        one = descriptions.said(task.file())
-        known = [(descriptions.of(file), file) for file in elements(task.deletes())]
-        if any(file is None for file, _ in known):  # of another kind when the rows were looked up
-            raise LostRace(f"{table.name} got deletes that are not by position while its rows were looked up")
-        said[one["file-path"]] = one
-        before[one["file-path"]] = [(file, java) for file, java in known if file is not None]
-    objects = Objects(table.state.location)
-
-    def merged(path: str) -> pa.Array:
-        rows = [read(objects, file).get(path) for file, _ in before[path]]
-        return pa.concat_arrays([places[path], *(one for one in rows if one is not None)])
-
-    paths = sorted(places)
-    with ThreadPoolExecutor(objects.at_once) as pool:
-        whole = dict(zip(paths, pool.map(merged, paths), strict=True))
-    body, blobs = puffin(whole)
-    name = str(table.java.locationProvider().newDataLocation(f"{uuid.uuid4().hex}-deletes.puffin"))
-    Objects(name).write(name, pa.py_buffer(body))
-    # What may name rows of other data files too stays: readers don't look at it where there is a vector.
-    gone = {file: java for path in paths for file, java in before[path] if file.names == path}
-    return Removal(
-        _added(spark, table, name, len(body), said, blobs),
-        list(gone.values()),
-        {path: [file for file, _ in before[path] if file.offset is not None] for path in paths},
-        frozenset(gone),
-    )
-
-
-def _added(
-    spark: SparkSession, table: Table, name: str, size: int, said: Mapping[str, Any], blobs: Mapping[str, Blob]
-) -> list[Any]:
-    """The vectors of a Puffin file as Iceberg has them. `said`: of their data files."""
-    parser, specs = java_class(spark, "org.apache.iceberg.ContentFileParser"), table.java.specs()
-    mapper = java_class(spark, "org.apache.iceberg.util.JsonUtil").mapper()
-
-    def added(path: str, blob: Blob) -> Any:
-        told = {
-            "content": "position-deletes",
-            "file-path": name,
-            "file-format": "puffin",
-            "spec-id": said[path]["spec-id"],
-            "partition": said[path].get("partition", {}),
-            "file-size-in-bytes": size,
-            "record-count": blob.rows,
-            "referenced-data-file": path,
-            "content-offset": blob.offset,
-            "content-size-in-bytes": blob.length,
-        }
-        return parser.fromJson(mapper.readTree(json.dumps(told)), specs)
-
-    return [added(path, blob) for path, blob in blobs.items()]
+        return list(pool.map(lambda group: writer.write(group, places), groups))
 
 
 def write_one(spark: SparkSession, table: Table, spec_id: int, partition: Any, places: Places) -> Any:

@@ -10,9 +10,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from firn_spark.tables import fence
-from firn_spark.tables.deletes import Removal
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.java import java_class
+from firn_spark.tables.removals import Removal
 
 
 def land(
@@ -41,7 +41,7 @@ def land(
         # Without it Iceberg takes each vector of the table's history for one that came meanwhile.
         update = update.validateFromSnapshot(snapshot)
         paths = java_class(spark, "java.util.ArrayList")()
-        for path in gone:
+        for path in {*gone, *removed.vectors}:
             paths.add(path)
         update = update.validateDataFilesExist(paths).validateDeletedFiles()
         update = update.validateNoConflictingDeleteFiles().validateNoConflictingDataFiles()

@@ -17,9 +17,10 @@ from firn_spark.driver import small_files
 from firn_spark.maintenance.compaction import Budget, compact
 from firn_spark.merge import mirror_commit
 from firn_spark.not_eligible import Unfit
-from firn_spark.tables.deletes import DeleteFile, Removal, write_from_driver
+from firn_spark.tables.deletes import DeleteFile
 from firn_spark.tables.evolve import Table, Tables
 from firn_spark.tables.fence import LostRace
+from firn_spark.tables.removals import Removal, removal_of
 from tests.integration.spark.homes import HOMES, commit_in, row
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event
@@ -94,11 +95,15 @@ def test_a_table_is_upgraded_in_the_middle_of_its_stream_and_loses_nothing(
     one.land([*during, *before[:6]])
     table = loaded(one)
     assert table.state.version == 3
+    assert "" not in vectors(one), "what was deleted before is in vectors by now"
     one.land([*reversed(after), *during, *before])
     one.land([*before, *during, *after])
     expected = {n: (f"v{n}", f"w{n}") for n in (*range(12), 20) if n not in (1, 4, 5)} | {2: ("after", "w2")}
     assert by_both(one) == expected
-    assert {count for path, count in vectors(one).items() if path} == {1}
+    assert set(vectors(one).values()) == {1}
+    summary = one.snapshots("lake.t")[-1]
+    counts = [int(summary[name]) for name in ("total-records", "total-position-deletes")]
+    assert counts[0] - counts[1] == len(expected), "each row that is gone is counted once"
     assert len({number for number, _ in lineage(one).values()}) == len(expected)
 
 
@@ -127,7 +132,7 @@ def test_a_table_keeps_its_format_where_the_rule_says_nothing(lake: Make) -> Non
 def placed(one: Lake, table: Table) -> tuple[str, Removal]:
     """The path of a data file, and the removal of its first row."""
     path = str(table.java.newScan().planFiles().iterator().next().file().location())
-    return path, write_from_driver(one.spark, table, {path: pa.array([0], pa.int64())})
+    return path, removal_of(one.spark, table, {path: pa.array([0], pa.int64())})
 
 
 def land(one: Lake, table: Table, path: str, removal: Removal) -> None:
