@@ -17,10 +17,13 @@ from firn_spark.driver import small_files
 from firn_spark.maintenance.compaction import Budget, compact
 from firn_spark.merge import mirror_commit
 from firn_spark.not_eligible import Unfit
+from firn_spark.tables import fence
+from firn_spark.tables.alterations import upgrade
 from firn_spark.tables.deletes import DeleteFile
 from firn_spark.tables.evolve import Table, Tables
-from firn_spark.tables.fence import LostRace
+from firn_spark.tables.fence import CommitUnknown, LostRace
 from firn_spark.tables.removals import Removal, removal_of
+from tests.integration.spark.committing import Died
 from tests.integration.spark.homes import HOMES, commit_in, row
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event
@@ -109,6 +112,57 @@ def test_a_table_is_upgraded_in_the_middle_of_its_stream_and_loses_nothing(
 
 def republished(one: Lake, rule: str) -> None:
     one.config = published_configs.publish(one.store, config(rule))
+
+
+@pytest.mark.parametrize("when", ["before", "after", "its answer is lost"])
+def test_a_job_that_dies_at_the_upgrade_is_taken_up_where_it_was(
+    lake: Make, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    one = lake(config(RULE))
+    one.land([event("c", 10 + n, row(n)) for n in range(6)])
+    one.land([event("d", 50, None, row(1))])
+    republished(one, THREE)
+    real = fence.alter
+
+    def alter(*given: Any) -> None:
+        if when != "before":
+            real(*given)
+        raise CommitUnknown("lost") if when == "its answer is lost" else Died(when)
+
+    one.post([event("d", 60, None, row(2)), event("c", 61, row(9))])
+    epoch = one.seal()
+    with monkeypatch.context() as once:
+        once.setattr(fence, "alter", alter)
+        if when == "its answer is lost":
+            assert one.commit(epoch) == 0, one.lines
+        else:
+            with pytest.raises(Died):
+                one.commit(epoch)
+    assert one.commit(epoch) == 0, one.lines
+    assert sorted(by_both(one)) == [0, 3, 4, 5, 9]
+    assert (loaded(one).state.version, set(vectors(one).values())) == (3, {1})
+
+
+def test_position_deletes_that_were_planned_before_an_upgrade_do_not_come_after_it(
+    lake: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = lake(config(RULE))
+    one.land([event("c", 10 + n, row(n)) for n in range(6)])
+    real, tries = fence.commit, []
+
+    def commit(spark: Any, table: Any, *rest: Any) -> None:
+        if str(table.name) == "lake.t":
+            tries.append(table.state.version)
+            if len(tries) == 1:
+                upgrade(spark, Tables(spark), loaded(one), 3)
+        real(spark, table, *rest)
+
+    monkeypatch.setattr(fence, "commit", commit)
+    one.land([event("d", 60, None, row(2))])
+    assert tries == [2, 3]
+    assert sorted(by_both(one)) == [0, 1, 3, 4, 5]
+    assert set(vectors(one)) != {""}
+    assert set(vectors(one).values()) == {1}
 
 
 def test_there_is_no_way_back_and_the_error_says_what_to_write(lake: Make) -> None:
