@@ -16,6 +16,7 @@ from firn.changes.metadata_columns import ASKED_METADATA
 from firn.config.catalogs import KINDS
 from firn.config.event_sources import KafkaOrder
 from firn.config.file_sinks import FileCompression, FileFormat
+from firn.config.file_writing import NEWEST_FORMAT, OLDEST_FORMAT
 from firn.config.file_writing_reader import Codec
 from firn.config.maintenance import FEWEST_SNAPSHOTS, MOST_SNAPSHOTS, Expirer, StorageClass
 from firn.config.model import AuthBy, SnapshotReads, Update, Way, Write
@@ -298,6 +299,7 @@ def _written() -> Mapping[str, Schema]:
         "compression_level": whole("1 to 22 of zstd, 1 to 9 of gzip.", 1, 22, "3"),
         "target_file_size": quantity("About how large data files become.", _SIZE, "128MB"),
         "properties": free("Further properties of the Iceberg table that say how it is written.", TEXT),
+        "format": whole("Iceberg's format version.", OLDEST_FORMAT, NEWEST_FORMAT, "2"),
         "care": _care(),
     }
 

@@ -26,6 +26,7 @@ from firn.tables.table_plan import planned
 from firn.tables.table_state import SEALED, TableState
 from firn_spark.pipelines.mirror_rows import Mirror
 from firn_spark.table_commit import RangeContext, TableCommit, tried
+from firn_spark.tables.alterations import upgrade
 from firn_spark.tables.evolve import Table, Tables
 from firn_spark.tables.retype import finish, retype
 from firn_sql.bound_sql import Bound, bound
@@ -97,6 +98,7 @@ def _once(context: RangeContext, pipeline: Pipeline, base_name: TableName, whole
     plan = planned(target, context.config, table.state if table else None, seen=[sql.columns])
     if table is not None:
         table = retype(spark, tables, table, plan.columns.retyped)
+        table = upgrade(spark, tables, table, rule.writing.format)
     progress = table.state.progress(stream) if table else 0
     outcome = Outcome(str(name), target.sources, mode=plan.mode.name, progress=progress)
     at = replace(context, epochs={}, last=base.state.progress(stream))

@@ -42,8 +42,8 @@ from firn_spark.merge.facts_table import facts_beside
 from firn_spark.not_eligible import ForeignFiles, Unfit
 from firn_spark.pipelines.feed_columns import FeedColumns
 from firn_spark.tables import foreign_files
-from firn_spark.tables.alterations import rename, repartition
-from firn_spark.tables.evolve import Table, Tables
+from firn_spark.tables.alterations import rename, repartition, upgrade
+from firn_spark.tables.evolve import FORMAT_VERSION, Table, Tables
 from firn_spark.tables.fence import CommitUnknown, LostRace, unmoved
 from firn_spark.tables.retype import finish, retype
 from firn_sql.feed_plan import FeedPlan, plan_feeds
@@ -174,6 +174,7 @@ class TableCommit:
             **({} if mode.keyed else NO_FIRST_IDENTITY),
             **bloom_filters.properties(rule.bloom, key, columns, {}, rule.bloom_size),
             **file_properties.first(rule.writing),
+            **({FORMAT_VERSION: str(rule.writing.format)} if rule.writing.format else {}),
             **(partition_policy.asked(rule.partition_by) if rule.partition_by else {}),
             **renames_of(rule.renames, {}).properties(),
         }
@@ -358,6 +359,7 @@ class Committer:
             outcome.retyped = changed(columns, plan.columns.retyped)
             outcome.widened = changed(columns, plan.columns.widened)
             table = retype(spark, tables, table, plan.columns.retyped)
+            table = upgrade(spark, tables, table, target.rule.writing.format)
         target = replace(target, rule=plan.renames.rule(target.rule))
         outcome.mode = plan.mode.name
         one = TableCommit(self._context, target, table, plan, above, outcome, feeds)

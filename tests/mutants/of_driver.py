@@ -21,6 +21,7 @@ _DECISION: Final = (
 )
 _PATCHES: Final = f"{_TESTS}/test_patches.py::test_a_mirror_of_patches_is_their_replay[by a field-1-driver]"
 _COMPACTION_TESTS: Final = f"{_TESTS}/test_compaction.py"
+_FORMAT_3: Final = f"{_TESTS}/test_format_3.py"
 
 MUTANTS: Final = (
     Mutant(
@@ -82,8 +83,8 @@ MUTANTS: Final = (
     Mutant(
         "a rewrite brings back what was deleted meanwhile",
         f"{_SPARK}/maintenance/concurrent_commits.py",
-        "if not paths_in(objects, file.location()).keys().isdisjoint(paths):",
-        "if paths_in(objects, file.location()).keys() > set(paths):",
+        "if not named.isdisjoint(paths):",
+        "if named > set(paths):",
         (f"{_COMPACTION_TESTS}::test_a_row_that_is_deleted_while_its_file_is_written_anew_stays_deleted",),
     ),
     Mutant(
@@ -443,5 +444,33 @@ MUTANTS: Final = (
             "tests/integration/spark/test_expiry_rest.py"
             "::test_what_is_named_while_an_expiry_decides_stays_with_its_name[a cut that is kept]",
         ),
+    ),
+    Mutant(
+        "a new deletion vector forgets the rows of the one before",
+        f"{_SPARK}/tables/removals.py",
+        "*(self._rows[one].get(path, none) for one in files)])",
+        "*(none for one in files)])",
+        (f"{_FORMAT_3}::test_a_data_file_has_one_vector_whatever_leaves_it[driver]",),
+    ),
+    Mutant(
+        "a deletion vector stays beside the new one",
+        f"{_SPARK}/tables/row_delta.py",
+        "    for file in removed.replaced:\n",
+        "    for file in removed.replaced[:0]:\n",
+        (f"{_FORMAT_3}::test_a_data_file_has_one_vector_whatever_leaves_it[driver]",),
+    ),
+    Mutant(
+        "a commit may leave a deletion vector beside another",
+        f"{_SPARK}/tables/removals.py",
+        "if left := sorted(set(there) - self.taken):",
+        "if left := sorted(set(there) & self.taken - self.taken):",
+        (f"{_FORMAT_3}::test_what_a_removal_does_not_take_is_named",),
+    ),
+    Mutant(
+        "rows that are written again get new ids",
+        f"{_SPARK}/files/row_lineage.py",
+        "if table.state.version > OLDEST_FORMAT else layout",
+        "if table.state.version < OLDEST_FORMAT else layout",
+        (f"{_FORMAT_3}::test_rows_that_are_written_again_keep_their_ids_and_their_vectors_go[small files]",),
     ),
 )

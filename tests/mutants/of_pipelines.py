@@ -77,8 +77,8 @@ WITH_SPARK: Final = (
     Mutant(
         "a mirror keeps the rows that its base has deleted",
         f"{_PIPELINES}/base_delta.py",
-        "    for file in removed:\n",
-        "    for file in removed[:0]:\n",
+        "    for path, places in gone.items():\n",
+        "    for path, places in {}.items():\n",
         (f"{_SPARK}/test_pipelines_mirror.py::test_a_small_change_of_the_base_costs_the_mirror_a_small_one",),
     ),
     Mutant(

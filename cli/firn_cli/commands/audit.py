@@ -75,7 +75,7 @@ def command(
         tick = _ticking(bars)
         ledger = read(store, stream, look, tick)
         now = datetime.now(UTC)
-        found = _with_files(audit(ledger, now, keeping), store)
+        found = _with_files(audit(ledger, now, keeping), store, tables)
         if not counts:
             current = _current(store, stream)
             found.take(audit_rows(store, catalog, ledger, tables, now, keeping, depth, current, tick))
@@ -90,12 +90,13 @@ def command(
         raise typer.Exit(1)
 
 
-def _with_files(found: "Audit", store: "Store") -> "Audit":
-    """The same with the stream's pipelines into files."""
+def _with_files(found: "Audit", store: "Store", tables: "dict[str, Table]") -> "Audit":
+    """The same with the stream's pipelines into files, and with tables whose files of deletes are wrong."""
     from firn.audit.sink_account import accounts
+    from firn_lake.audit.vector_check import vector_differences
 
     found.files, wrong = accounts(store, found.stream)
-    found.differences += wrong
+    found.differences += [*wrong, *vector_differences(tables)]
     return found
 
 

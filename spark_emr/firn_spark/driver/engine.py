@@ -20,7 +20,6 @@ from firn.tables.table_plan import with_schemas
 from firn.tables.table_state import are_several, by_number
 from firn_spark.driver.staged_changes import Part, Staged
 from firn_spark.driver.staged_log import StagedLog
-from firn_spark.files import copy_on_write
 from firn_spark.merge import append_columns, append_commit, column_decoder
 from firn_spark.merge import columnar_merge as by_columns
 from firn_spark.merge import mirror_commit as by_rows
@@ -104,7 +103,7 @@ class DriverEngine:
             facts = by_columns.facts(changes.whole, decoding, target.fed[0]), by_rows.facts(changes.good, decoding)
             told = (*facts, ready.snapshot, ready.placed, ready.newest, seen.creates_unavailable, context.last)
             remembered = pool.submit(memory.write_facts, plan, *told) if ready.newest else None
-            old = copy_on_write.is_asked(ready.table, target.rule.write)
+            old = target.rule.write == "copy-on-write"
             written = decided.write(context.spark, ready.table, ready.shape, old=old)
             if remembered is not None:
                 remembered.result()  # before the rows: a job that dies in between remembers too much, never too little

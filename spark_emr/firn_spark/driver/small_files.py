@@ -7,17 +7,20 @@ and lands only if no other commit has deleted from the files that it replaces: i
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from firn.config.file_writing import OLDEST_FORMAT
 from firn_spark.files import readable_files
 from firn_spark.files.copy_on_write import kept_rows
+from firn_spark.files.row_lineage import lineage_of, with_lineage
 from firn_spark.files.write import layout_of, ordered, write_arrays
 from firn_spark.not_eligible import Unfit
 from firn_spark.tables import deletes, fence
+from firn_spark.tables.deletes import DeleteFile
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.java import java_class
 from firn_spark.tables.objects import Objects
@@ -48,7 +51,8 @@ class Merged:
 
 @dataclass(frozen=True)
 class _File:
-    """`java`: org.apache.iceberg.DataFile or DeleteFile; `partition`: None in an unpartitioned spec."""
+    """`java`: org.apache.iceberg.DataFile or DeleteFile; `partition`: None in an unpartitioned spec; `deletes`: how a
+    file of deletes is read."""
 
     java: Any
     path: str
@@ -56,6 +60,7 @@ class _File:
     rows: int
     spec_id: int
     partition: Any
+    deletes: DeleteFile | None = None
 
 
 def merge(spark: SparkSession, table: Table, stream: str) -> Merged | None:
@@ -65,18 +70,18 @@ def merge(spark: SparkSession, table: Table, stream: str) -> Merged | None:
     done), fence.CommitUnknown, StorageUnavailable, UnknownOutcome.
     """
     snapshot = table.head()
-    version = int(table.java.operations().current().formatVersion())
-    if snapshot is None or table.branch is not None or version != 2:
+    if snapshot is None or table.branch is not None:
         return None
     io, specs = table.java.io(), table.java.specs()
-    gone = _delete_files(spark, snapshot, io, specs)
+    gone = _delete_files(spark, table, snapshot, io, specs)
     groups = list(_worth(_data_files(spark, table, snapshot, io, specs), _MOST_BYTES))
-    delete_groups = list(_worth(gone, _MOST_BYTES))
+    # One vector a data file: there is nothing to join, and with its data file it goes.
+    delete_groups = list(_worth(gone, _MOST_BYTES)) if table.state.version == OLDEST_FORMAT else []
     if not groups and not delete_groups:
         return None
     objects = Objects(table.state.location)
     taken = {file.path for group in groups for file in group}
-    named = {file.path: deletes.read(objects.open(file.path)) for file in _about(gone, groups, delete_groups)}
+    named = {one: deletes.read(objects, one) for one in _about(gone, groups, delete_groups)}
     removed = deletes.together(named.values())
     added = [new for group in groups for new in _rewritten(spark, table, objects, group, removed)]
     fewer = [new for group in delete_groups if (new := _joined(spark, table, group, named, taken)) is not None]
@@ -100,14 +105,16 @@ def _data_files(spark: SparkSession, table: Table, snapshot: Any, io: Any, specs
     return [file for one in mine for file in _listed(read(one, io, specs)) if readable_files.is_parquet(file.java)]
 
 
-def _delete_files(spark: SparkSession, snapshot: Any, io: Any, specs: Any) -> list[_File]:
-    """All files of deletes. Raises Unfit if they are too many, or not all by position in Parquet."""
+def _delete_files(spark: SparkSession, table: Table, snapshot: Any, io: Any, specs: Any) -> list[_File]:
+    """All files of deletes. Raises Unfit if they are too many, or not all by position."""
     manifests = list(snapshot.deleteManifests(io))
     if sum(map(_entries, manifests)) > _MOST_DELETES or len(manifests) > _MOST_MANIFESTS:
         raise Unfit(f"more than {_MOST_DELETES} files of deletes")
     read = java_class(spark, "org.apache.iceberg.ManifestFiles").readDeleteManifest
-    found = [file for one in manifests for file in _listed(read(one, io, specs))]
-    if not all(readable_files.is_by_position(file.java) for file in found):
+    descriptions = deletes.Descriptions(spark, table)
+    listed = (file for one in manifests for file in _listed(read(one, io, specs)))
+    found = [replace(file, deletes=descriptions.of(file.java)) for file in listed]
+    if any(file.deletes is None for file in found):
         raise Unfit("deletes that are not by position")
     return found
 
@@ -150,12 +157,14 @@ def _worth(files: Iterable[_File], most: int) -> Iterator[list[_File]]:
 
 def _about(
     gone: Sequence[_File], groups: Sequence[Sequence[_File]], delete_groups: Sequence[Sequence[_File]]
-) -> list[_File]:
+) -> list[DeleteFile]:
     """The files of deletes that are to be read: those to be joined, and those that may name rows of the data files."""
     joined = {file.path for group in delete_groups for file in group}
     places = {(group[0].spec_id, group[0].partition) for group in groups}
-    found = [file for file in gone if file.path in joined or (file.spec_id, file.partition) in places]
-    if sum(file.size for file in found) > _MOST_DELETE_BYTES:
+    taken = {file.path for group in groups for file in group}
+    about = [file.deletes for file in gone if file.path in joined or (file.spec_id, file.partition) in places]
+    found = [one for one in about if one is not None and (one.offset is None or one.names in taken)]
+    if sum(one.bytes for one in found) > _MOST_DELETE_BYTES:
         raise Unfit(f"more than {_MOST_DELETE_BYTES} bytes of deletes")
     return found
 
@@ -164,10 +173,14 @@ def _rewritten(
     spark: SparkSession, table: Table, objects: Objects, group: Sequence[_File], removed: deletes.Places
 ) -> list[Any]:
     """The rows of the files that are not removed, in new files, in the order of the key."""
-    layout = layout_of(table)
+    layout = with_lineage(layout_of(table), table)
     try:
         parts = [
-            part for file in group for part in kept_rows(objects, file.path, removed.get(file.path), layout.fields)
+            part
+            for file in group
+            for part in kept_rows(
+                objects, file.path, removed.get(file.path), layout.fields, lineage=lineage_of(file.java)
+            )
         ]
         rows = ordered(layout, pa.concat_tables(parts))
     except pa.ArrowException as error:
@@ -179,12 +192,12 @@ def _joined(
     spark: SparkSession,
     table: Table,
     group: Sequence[_File],
-    named: Mapping[str, deletes.Places],
+    named: Mapping[DeleteFile, deletes.Places],
     taken: Collection[str],
 ) -> Any:
     """One file of deletes for all of the group's, without the rows of data files that are `taken`; None if it would be
     empty."""
-    known = deletes.together(named[file.path] for file in group)
+    known = deletes.together(named[file.deletes] for file in group if file.deletes is not None)
     places = {path: rows for path, rows in known.items() if path not in taken}
     if not places:
         return None

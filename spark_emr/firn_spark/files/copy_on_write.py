@@ -7,13 +7,15 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import SparkSession
 
-from firn.config.model import Write
-from firn_spark.files import readable_files, values
+from firn_spark.files import readable_files, row_lineage, values
+from firn_spark.files.row_lineage import NO_LINEAGE, Lineage, lineage_of
 from firn_spark.files.row_lookup import by_id, needed_in
 from firn_spark.files.write import Layout, NewFile, ordered, write_rows
 from firn_spark.not_eligible import ForeignFiles, Unfit
 from firn_spark.tables import deletes
+from firn_spark.tables.deletes import DeleteFile
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.objects import Objects
 
@@ -27,16 +29,18 @@ class OldFile:
     """A data file that is written again. Goes to other processes.
 
     path     of it; `bytes`: its size
-    deletes  the paths of the delete files that may name rows of it
+    deletes  the delete files that may name rows of it
     gone     the rows that it loses now (int64)
     needed   row_lookup.needed_in
+    lineage  of its rows
     """
 
     path: str
     bytes: int
-    deletes: tuple[str, ...]
+    deletes: tuple[DeleteFile, ...]
     gone: pa.Array
     needed: frozenset[int] = frozenset()
+    lineage: Lineage = NO_LINEAGE
 
 
 @dataclass(frozen=True)
@@ -47,23 +51,18 @@ class OldFiles:
     java: Sequence[Any]
 
 
-def is_asked(table: Table, write: Write) -> bool:
-    """Whether files that lose rows are written again: as firn.yaml says, and in Iceberg's format 3, which takes no
-    position deletes in Parquet."""
-    return write == "copy-on-write" or int(table.java.operations().current().formatVersion()) > 2
-
-
-def old_files(table: Table, gone: deletes.Places, most: int | None = None) -> OldFiles:
+def old_files(spark: SparkSession, table: Table, gone: deletes.Places, most: int | None = None) -> OldFiles:
     """The data files that lose these rows. Raises LostRace, ForeignFiles, and Unfit if they have more than `most`
     bytes."""
     found, java, foreign, needed = [], [], {}, needed_in(table)
+    descriptions = deletes.Descriptions(spark, table)
     for task in deletes.tasks_of(table, gone):
         file, told = task.file(), list(task.deletes())
         path = str(file.location())
         if why := readable_files.why_not(file, told):
             foreign[path] = why
-        deleted = tuple(str(one.location()) for one in told)
-        found.append(OldFile(path, int(file.fileSizeInBytes()), deleted, gone[path], needed))
+        deleted = tuple(one for one in map(descriptions.of, told) if one is not None)
+        found.append(OldFile(path, int(file.fileSizeInBytes()), deleted, gone[path], needed, lineage_of(file)))
         java.append(file)
     if foreign:
         raise ForeignFiles(next(iter(foreign.values())), foreign)
@@ -74,7 +73,13 @@ def old_files(table: Table, gone: deletes.Places, most: int | None = None) -> Ol
 
 def rewritten(layout: Layout, old: Sequence[OldFile], new: pa.Table) -> list[NewFile]:
     """Files of what stays of the old ones, with the rows `new` (write.rows_of) among them; some thousand rows at a
-    time, each time by key. Raises ForeignFiles, LostRace, StorageUnavailable, UnknownOutcome."""
+    time, each time by key. What the layout has beside the columns of `new` is null in those.
+
+    Raises ForeignFiles, LostRace, StorageUnavailable, UnknownOutcome.
+    """
+    there = set(new.column_names)
+    columns = [new[one.name] if one.name in there else values.nothing(len(new), one) for one in layout.fields]
+    new = pa.table(columns, schema=pa.schema(layout.fields))
     files: list[NewFile] = []
     for rows in _held(layout, old, new):
         files += write_rows(layout, ordered(layout, rows))
@@ -113,9 +118,9 @@ def _stay(layout: Layout, some: Sequence[OldFile]) -> Iterator[pa.Table]:
     objects = Objects(some[0].path)
 
     def parts(file: OldFile) -> Iterator[pa.Table]:
-        told = (deletes.read(objects.open(path)).get(file.path) for path in file.deletes)
+        told = (deletes.read(objects, one).get(file.path) for one in file.deletes)
         removed = pa.concat_arrays([file.gone, *(one for one in told if one is not None)])
-        return kept_rows(objects, file.path, removed, layout.fields, file.needed)
+        return kept_rows(objects, file.path, removed, layout.fields, file.needed, file.lineage)
 
     if len(some) == 1:
         yield from parts(some[0])
@@ -131,9 +136,10 @@ def kept_rows(
     removed: pa.Array | None,
     fields: Sequence[pa.Field],
     needed: frozenset[int] = frozenset(),
+    lineage: Lineage = NO_LINEAGE,
 ) -> Iterator[pa.Table]:
     """The rows of one file that are not `removed`, as the table's fields (values.file_field) are now, a row group at a
-    time. `needed`: row_lookup.needed_in. Raises pa.ArrowException where they can't be."""
+    time. `needed`: row_lookup.needed_in; `lineage`: the file's. Raises pa.ArrowException where they can't be."""
     ids = list(map(values.field_id, fields))
     with objects.open(path) as file:
         there = by_id(file, needed)
@@ -146,9 +152,13 @@ def kept_rows(
             if removed is not None:
                 numbers = numbers.filter(pc.invert(pc.is_in(pa.arange(first, first + count), value_set=removed)))
                 data = data.take(numbers)
+            places = pc.add(numbers, first)
             first += count
-            columns = [
-                values.now(data, there[one], field) if one in there else values.nothing(len(numbers), field)
-                for one, field in zip(ids, fields, strict=True)
-            ]
+
+            def column(one: int, field: pa.Field, data: pa.Table = data, places: pa.Array = places) -> pa.ChunkedArray:
+                if row_lineage.is_of(one):
+                    return lineage.cells(data, there, one, places)
+                return values.now(data, there.get(one), field) if one in there else values.nothing(len(places), field)
+
+            columns = [column(one, field) for one, field in zip(ids, fields, strict=True)]
             yield pa.table(columns, names=[field.name for field in fields])

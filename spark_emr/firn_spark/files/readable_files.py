@@ -1,4 +1,5 @@
-"""Which files of a table are read in this process, without Spark: Parquet as the table's own, with position deletes."""
+"""Which files of a table are read in this process, without Spark: Parquet as the table's own, with position deletes
+or deletion vectors."""
 
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -6,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from firn_spark.not_eligible import ForeignFiles
+from firn_spark.tables.deletes import is_by_position
 
 
 def is_parquet(file: Any) -> bool:
@@ -13,16 +15,11 @@ def is_parquet(file: Any) -> bool:
     return str(file.format().name()) == "PARQUET"
 
 
-def is_by_position(file: Any) -> bool:
-    """Whether an org.apache.iceberg.DeleteFile is, and Parquet."""
-    return str(file.content().name()) == "POSITION_DELETES" and is_parquet(file)
-
-
 def why_not(file: Any, gone: Iterable[Any]) -> str:
     """Why a data file (org.apache.iceberg.DataFile) with these files of deletes is not read; "" if it is."""
     if not is_parquet(file):
         return "files that are not Parquet"
-    return "" if all(map(is_by_position, gone)) else "deletes that are not by position in Parquet"
+    return "" if all(map(is_by_position, gone)) else "deletes that are not by position in Parquet or Puffin"
 
 
 def others_of(scan: Any) -> ForeignFiles:

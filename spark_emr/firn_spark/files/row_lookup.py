@@ -18,6 +18,7 @@ from firn_spark.files import readable_files, values
 from firn_spark.files.row_group import RowGroup
 from firn_spark.not_eligible import ForeignFiles, Unfit, first_of
 from firn_spark.tables import deletes
+from firn_spark.tables.deletes import DeleteFile
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.java import elements, java_class
 from firn_spark.tables.objects import Objects
@@ -83,7 +84,7 @@ class Files:
 
     wanted: Wanted
     files: Sequence[str] = ()
-    deletes: Sequence[str] = ()
+    deletes: Sequence[DeleteFile] = ()
     needed: frozenset[int] = frozenset()
 
 
@@ -139,13 +140,14 @@ def plan(spark: SparkSession, table: Table, wanted: Wanted, limits: Limits | Non
         tasks.close()
     if limits is not None and gone.size() > limits.files:
         raise Unfit(f"more than {limits.files} files of deletes to look through")
-    deletes = list(elements(gone))
-    if foreign or not all(map(readable_files.is_by_position, deletes)):
+    descriptions = deletes.Descriptions(spark, table)
+    told = [descriptions.of(file) for file in elements(gone)]
+    known = sorted({one for one in told if one is not None}, key=lambda one: (one.path, one.offset or 0))
+    if foreign or None in told:
         raise readable_files.others_of(scan)
-    weights = {file.location(): int(file.fileSizeInBytes()) for file in deletes}
-    if limits is not None and sum(weights.values()) > limits.delete_bytes:
+    if limits is not None and sum(one.bytes for one in known) > limits.delete_bytes:
         raise Unfit(f"more than {limits.delete_bytes} bytes of deletes to look through")
-    return Files(wanted, sorted(set(found)), sorted(weights), needed_in(table))
+    return Files(wanted, sorted(set(found)), known, needed_in(table))
 
 
 def _check(limits: Limits, wanted: Wanted, files: int, rows: int) -> None:
@@ -198,7 +200,7 @@ def each(files: Files, one: Callable[[pq.ParquetFile, str, pa.Array], T]) -> lis
     objects = Objects(files.files[0])
     with ThreadPoolExecutor(objects.at_once) as pool:
         gone: dict[str, list[pa.Array]] = {path: [] for path in files.files}
-        for parts in pool.map(lambda name: deletes.read(objects.open(name)), files.deletes):
+        for parts in pool.map(lambda one: deletes.read(objects, one), files.deletes):
             for path, places in parts.items():
                 if path in gone:
                     gone[path].append(places)

@@ -200,7 +200,7 @@ class _Work:
             self.table = self.tables.look_again(self.table)
             self._same_columns(self.table, before)
             update = self.table.java.newRewrite()
-            update.validateFromSnapshot(caught_up(self.table, read_at, paths))
+            update.validateFromSnapshot(caught_up(self._spark, self.table, read_at, paths))
             for file in old:
                 update.deleteFile(file)
             for file in added:

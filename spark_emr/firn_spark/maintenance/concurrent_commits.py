@@ -8,7 +8,10 @@ here, and Iceberg is left to look at what comes after them.
 from collections.abc import Collection, Iterator
 from typing import Any, Final
 
+from pyspark.sql import SparkSession
+
 from firn_spark.maintenance.delete_targets import paths_in
+from firn_spark.tables.deletes import Descriptions
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.fence import LostRace
 from firn_spark.tables.java import elements
@@ -19,25 +22,27 @@ _MOST_BYTES: Final = 64 * 1024 * 1024  # of files of deletes that are read for t
 _MOVES: Final = ("append", "replace")  # operations that delete no row
 
 
-def caught_up(table: Table, read_at: int | None, paths: Collection[str]) -> int:
+def caught_up(spark: SparkSession, table: Table, read_at: int | None, paths: Collection[str]) -> int:
     """The newest snapshot up to which no commit since the snapshot `read_at` deletes rows of the data files `paths`.
 
     Raises LostRace if one does, or if `read_at` is no longer in main's history. Whether the data files are still there
     is for Iceberg to say, at the commit.
     """
     head = table.head()
-    objects = Objects(table.state.location)
+    objects, descriptions = Objects(table.state.location), Descriptions(spark, table)
     budget = _MOST_BYTES
     for snapshot in _since(table, head, read_at):
         if str(snapshot.operation()) in _MOVES:
             continue
         for file in elements(snapshot.addedDeleteFiles(table.java.io())):
-            if str(file.content().name()) != "POSITION_DELETES":
+            one = descriptions.of(file)
+            if one is None:
                 raise LostRace(f"{table.name} got deletes that are not by position")
-            budget -= int(file.fileSizeInBytes())
+            budget -= one.bytes if one.names is None else 0
             if budget < 0:
                 raise LostRace(f"{table.name} got many deletes while its files were written")
-            if not paths_in(objects, file.location()).keys().isdisjoint(paths):
+            named = {one.names} if one.names is not None else paths_in(objects, one.path).keys()
+            if not named.isdisjoint(paths):
                 raise LostRace(f"rows of {table.name} were deleted while their files were written")
     return int(head.snapshotId())
 

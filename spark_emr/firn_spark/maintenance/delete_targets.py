@@ -12,7 +12,7 @@ _BATCH: Final = 100_000  # rows: as text, a path a row, all at once would take a
 
 
 def paths_in(objects: Objects, location: str) -> Mapping[str, int]:
-    """Data file -> how many of its rows the file of deletes takes. Raises LostRace if the file is gone,
+    """Data file -> how many of its rows a Parquet file of deletes takes. Raises LostRace if the file is gone,
     StorageUnavailable."""
     found: Counter[str] = Counter()
     with objects.open(location) as file:

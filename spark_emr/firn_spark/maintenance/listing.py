@@ -5,6 +5,7 @@ Few files are asked of Iceberg one by one, which starts no Spark job; many are r
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -13,6 +14,7 @@ from urllib.parse import unquote_plus
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as f
 
+from firn.config.file_writing import NEWEST_FORMAT, OLDEST_FORMAT
 from firn.maintenance.compaction_planner import DataFile, DeleteFile, spread
 from firn_spark.not_eligible import Unfit
 from firn_spark.tables.evolve import Table
@@ -53,6 +55,11 @@ class _Entry:
     sequence: int
     bounds: tuple[str, str | None] = ("", None)
 
+    @property
+    def is_vector(self) -> bool:
+        """Whether it is a deletion vector."""
+        return self.content == _POSITION_DELETES and self.kind == "PUFFIN"
+
 
 def listing(spark: SparkSession, table: Table, cold: Cold | None = None) -> Listing:
     """The live files of the table's newest snapshot, with the deleted rows of each, and whether it is `cold`."""
@@ -78,18 +85,23 @@ def listing(spark: SparkSession, table: Table, cold: Cold | None = None) -> List
     unfit = _unfit(table, entries)
     # Deletes that are not by position say nothing of where rows go.
     files = files if unfit else found
-    dangling = [] if unfit else dangling
+    # Vectors go with their data files, by Iceberg itself; several share a path.
+    vectors = {one.path for one in entries if one.is_vector}
+    dangling = [] if unfit else [one for one in dangling if one.path not in vectors]
     return Listing(int(snapshot.snapshotId()), tuple(files), tuple(deletes), tuple(dangling), unfit)
 
 
 def _unfit(table: Table, entries: Iterable[_Entry]) -> str | None:
     version = int(table.java.operations().current().formatVersion())
-    if version != 2:
+    if not OLDEST_FORMAT <= version <= NEWEST_FORMAT:
         return f"format version {version}"
     if any(one.content not in (_DATA, _POSITION_DELETES) for one in entries):
         return "deletes that are not by position"
-    if any(one.kind != "PARQUET" for one in entries):
+    if any(one.kind != "PARQUET" and not one.is_vector for one in entries):
         return "files that are not Parquet"
+    named = Counter(one.bounds[0] for one in entries if one.is_vector)
+    if twice := sorted(path for path, count in named.items() if count > 1):
+        return f"two deletion vectors of one data file, {twice[0]}, as only a commit of another writer leaves them"
     return None
 
 
@@ -126,7 +138,7 @@ def _told(said: Mapping[str, Any], sequence: int) -> _Entry:
         int(said["spec-id"]),
         json.dumps(said["partition"], sort_keys=True) if said.get("partition") else "",
         int(said["record-count"]),
-        int(said["file-size-in-bytes"]),
+        int(said.get("content-size-in-bytes") or said["file-size-in-bytes"]),
         sequence,
     )
     if one.content == _DATA:
@@ -152,7 +164,8 @@ def by_spark(spark: SparkSession, table: Table) -> Iterator[_Entry]:
     known = set(entries.schema["data_file"].dataType.fieldNames())
     partition = f.to_json("data_file.partition") if "partition" in known else f.lit("")
     named = f.col("data_file.referenced_data_file") if "referenced_data_file" in known else f.lit(None).cast("string")
-    content = f.col("data_file.content")
+    content, whole = f.col("data_file.content"), f.col("data_file.file_size_in_bytes")
+    size = f.coalesce("data_file.content_size_in_bytes", whole) if "content_size_in_bytes" in known else whole
 
     def end(bounds: str) -> Column:
         told = f.element_at(f"data_file.{bounds}", f.lit(_PATH)).cast("string")
@@ -165,7 +178,7 @@ def by_spark(spark: SparkSession, table: Table) -> Iterator[_Entry]:
         f.col("data_file.spec_id").alias("spec"),
         f.nullif(partition, f.lit("{}")).alias("partition"),
         f.col("data_file.record_count").alias("rows"),
-        f.col("data_file.file_size_in_bytes").alias("bytes"),
+        size.alias("bytes"),
         f.coalesce("sequence_number", f.lit(0)).alias("sequence"),
         end("lower_bounds").alias("low"),
         end("upper_bounds").alias("high"),

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
+from firn.config.file_writing import OLDEST_FORMAT
 from firn.maintenance.compaction_planner import DeleteFile
 from firn_spark.maintenance.delete_targets import paths_in
 from firn_spark.maintenance.listing import Listing
@@ -65,6 +66,8 @@ def _read(table: Table, gone: frozenset[str], found: Listing, idle: list[str]) -
     """What is to be rewritten; what is not needed at all is added to `idle`."""
     # A file that another writer has removed meanwhile counts as one that is there: its deletes only stay longer.
     live = frozenset(file.path for file in found.files) - gone
+    if table.state.version > OLDEST_FORMAT:  # takes no new ones, and vectors go with their data files
+        return
     touched = {(file.spec, file.partition) for file in found.files if file.path in gone}
     known = set(idle)
     wanted = [one for one in found.deletes if (one.spec, one.partition) in touched and one.path not in known]
@@ -111,7 +114,7 @@ def _joined(spark: SparkSession, table: Table, part: _Partial, java: Mapping[str
     """One file of deletes for all of these, and its data sequence number: the newest of theirs, so that it can't be
     taken for one that names younger data files."""
     objects = Objects(table.state.location)
-    known = deletes.together(deletes.read(objects.open(one.path)) for one in part.files)
+    known = deletes.together(deletes.read(objects, deletes.DeleteFile(one.path, one.bytes)) for one in part.files)
     places = {path: rows for path, rows in known.items() if path not in part.gone}
     first = java[part.files[0].path]
     partition = first.partition() if first.partition().size() else None

@@ -11,7 +11,7 @@ from firn.config.maintenance import Compaction
 from firn.config.names import quoted
 from firn_spark.not_eligible import Unfit
 from firn_spark.tables.evolve import Table
-from firn_spark.tables.rewriting import FILE, PLACE
+from firn_spark.tables.rewriting import FILE, PLACE, stored_names
 
 _BITS: Final = 6  # of each column: with two columns 4,096 cells, which is more than a group has row groups
 _SAMPLE: Final = 20_000  # rows
@@ -69,7 +69,7 @@ def arranged(rows: DataFrame, table: Table, policy: Compaction, files: int) -> D
     # Rows of one order have a place all the same, so that as many files come of them as are wanted.
     by += [f.col(FILE), f.col(PLACE)]
     parted = rows.coalesce(1) if files == 1 else rows.repartitionByRange(files, *by)
-    return parted.sortWithinPartitions(*by).select(*(f.col(quoted(field["name"])) for field in table.state.fields))
+    return parted.sortWithinPartitions(*by).select(*(f.col(quoted(name)) for name in stored_names(table)))
 
 
 def splits_of(rows: DataFrame, names: Sequence[str]) -> list[list[Any]]:

@@ -20,6 +20,7 @@ from firn.changes.merge.fold import RowChange
 from firn.changes.merge.ordering import plain as order_of
 from firn.commit.staged_changes import Change
 from firn_spark.files import adopted_columns, copy_on_write
+from firn_spark.files.row_lineage import with_lineage
 from firn_spark.files.write import Layout, data_files, layout_of, rows_of, write_rows
 from firn_spark.merge import columnar_merge as by_columns
 from firn_spark.merge import mirror_commit as by_rows
@@ -32,6 +33,7 @@ from firn_spark.staged.columnar import typed
 from firn_spark.staged.decode import decoded_schema
 from firn_spark.tables import deletes
 from firn_spark.tables.evolve import Table
+from firn_spark.tables.removals import NOTHING
 
 MOST_ODD = 20_000  # changes of a table that are decoded one by one: a dict each
 MOST_ROWS = 50_000  # that are decided one by one
@@ -130,9 +132,9 @@ class Decision:
         told = self.rows.cells(table.state.sources, shape, layout)
         rows = rows_of(layout, [*shape.columns, *by_rows.METADATA], arrays, told)
         if old and places:
-            again = copy_on_write.old_files(table, places, _MOST_REWRITTEN)
-            files = copy_on_write.rewritten(layout, again.files, rows)
-            return by_rows.Written(data_files(spark, table, files), [], places, again.java)
+            again = copy_on_write.old_files(spark, table, places, _MOST_REWRITTEN)
+            files = copy_on_write.rewritten(with_lineage(layout, table), again.files, rows)
+            return by_rows.Written(data_files(spark, table, files), NOTHING, places, again.java)
         return by_rows.joined(spark, table, lambda: write_rows(layout, rows), places)
 
 

@@ -31,6 +31,7 @@ from firn_spark.merge.shape import Shape
 from firn_spark.merge.survey import Survey
 from firn_spark.tables import deletes, fence, row_delta
 from firn_spark.tables.evolve import Table
+from firn_spark.tables.removals import NOTHING, Removal, removal_of
 
 METADATA = (*MIRROR_METADATA, HELD_METADATA, SOURCE_METADATA)
 
@@ -127,7 +128,7 @@ class Written:
     a table that is written copy-on-write, of new rows and of all that stays of the files `old`."""
 
     files: Sequence[Any]
-    removed: Sequence[Any]
+    removed: Removal
     gone: deletes.Places
     old: Sequence[Any] = ()
 
@@ -141,9 +142,9 @@ def joined(spark: SparkSession, table: Table, files: Callable[[], Sequence[NewFi
     """New files, which `files` writes, with files of deletes for these rows, which are written meanwhile. Raises
     fence.LostRace, StorageUnavailable, UnknownOutcome."""
     with ThreadPoolExecutor(1) as pool:
-        removed = pool.submit(deletes.write_from_driver, spark, table, gone) if gone else None
+        removed = pool.submit(removal_of, spark, table, gone) if gone else None
         added = data_files(spark, table, files())
-        return Written(added, removed.result() if removed else [], gone)
+        return Written(added, removed.result() if removed else NOTHING, gone)
 
 
 def land(
@@ -158,7 +159,7 @@ def land(
     fence.LostRace, fence.CommitUnknown."""
     if written.old and snapshot is not None:
         row_delta.replace(spark, table, snapshot, written.old, written.files, properties, stream)
-    elif not written.files and not written.removed:
+    elif not written.files and not written.removed.added:
         # Only stale changes: an append of nothing carries the progress.
         fence.commit(spark, table, table.java.newAppend(), (), properties, stream)
     else:

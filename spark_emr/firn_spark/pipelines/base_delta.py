@@ -37,7 +37,7 @@ def touched(spark: SparkSession, base: Table, since: int, key: Sequence[Column])
     between = _between(base, since)
     _check_columns(spark, base, since)
     try:
-        found = [part for snapshot in between for part in _touched(base, snapshot, key)]
+        found = [part for snapshot in between for part in _touched(spark, base, snapshot, key)]
     except (LostRace, pa.ArrowException) as error:  # a file is gone, or none that is read here
         raise NoDelta(str(error)) from error
     names = [f"k{i}" for i in range(len(key))]
@@ -61,6 +61,7 @@ def _between(base: Table, since: int) -> list[Any]:
     new = [one for one in found if str(one.operation()) != _ONLY_FILES]
     summaries = [dict(one.summary()) for one in new]
     rows = sum(int(one.get(name, 0)) for one in summaries for name in ("added-records", "added-position-deletes"))
+    rows -= sum(int(one.get("removed-position-deletes", 0)) for one in summaries)  # which new vectors hold again
     if rows > _MOST_KEYS:
         raise NoDelta(f"more than {_MOST_KEYS} rows changed")
     return new
@@ -81,19 +82,27 @@ def _check_columns(spark: SparkSession, base: Table, since: int) -> None:
             raise NoDelta(f"the column {one['name']} of the base has another type or name")
 
 
-def _touched(base: Table, snapshot: Any, key: Sequence[Column]) -> Iterator[pa.Table]:
-    io = base.java.io()
+def _touched(spark: SparkSession, base: Table, snapshot: Any, key: Sequence[Column]) -> Iterator[pa.Table]:
+    io, descriptions = base.java.io(), deletes.Descriptions(spark, base)
     files = [*snapshot.addedDataFiles(io), *snapshot.removedDataFiles(io)]
-    removed = list(snapshot.addedDeleteFiles(io))
-    if not all(map(readable_files.is_parquet, files)) or not all(map(readable_files.is_by_position, removed)):
+    added, replaced = (
+        [descriptions.of(one) for one in some]
+        for some in (snapshot.addedDeleteFiles(io), snapshot.removedDeleteFiles(io))
+    )
+    if not all(map(readable_files.is_parquet, files)) or None in (*added, *replaced):
         raise NoDelta("files that are not Parquet, or deletes that are not by position")
     ids = row_lookup.ids_of(base)
     objects = Objects(base.state.location)
     for file in files:
         yield _keys(objects, str(file.location()), key, ids, None)
-    for file in removed:
-        for path, places in deletes.read(objects.open(str(file.location()))).items():
-            yield _keys(objects, path, key, ids, places)
+    known, gone = (
+        deletes.together(deletes.read(objects, one) for one in some if one is not None) for some in (replaced, added)
+    )
+    for path, places in gone.items():
+        # A vector holds what the one before it held: those rows went earlier.
+        new = places.filter(pc.invert(pc.is_in(places, value_set=known[path]))) if path in known else places
+        if len(new):
+            yield _keys(objects, path, key, ids, new)
 
 
 def _keys(objects: Objects, path: str, key: Sequence[Column], ids: Any, places: pa.Array | None) -> pa.Table:

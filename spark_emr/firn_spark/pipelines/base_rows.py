@@ -29,7 +29,7 @@ def all_rows(spark: SparkSession, base: Table, columns: Sequence[Column]) -> Ite
     """All rows, a row group at a time. Raises ForeignFiles, LostRace, StorageUnavailable."""
     files = row_lookup.plan(spark, base, row_lookup.Wanted(()), None)
     objects, ids = Objects(base.state.location), row_lookup.ids_of(base)
-    gone = deletes.together(deletes.read(objects.open(path)) for path in files.deletes)
+    gone = deletes.together(deletes.read(objects, one) for one in files.deletes)
     for path in files.files:
         with objects.open(path) as file:
             there, first = row_lookup.by_id(file, files.needed), 0

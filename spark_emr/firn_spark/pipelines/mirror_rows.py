@@ -11,6 +11,7 @@ from firn.changes.decode.types import Column
 from firn.changes.metadata_columns import MIRROR_METADATA, POSITION, TIME
 from firn.config.model import Write
 from firn_spark.files import copy_on_write
+from firn_spark.files.row_lineage import with_lineage
 from firn_spark.files.write import NewFile, data_files, layout_of, ordered, rows_of, write_rows
 from firn_spark.merge import mirror_commit
 from firn_spark.merge.mirror_commit import Written
@@ -19,6 +20,7 @@ from firn_spark.pipelines.base_delta import NoDelta
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.java import java_class
+from firn_spark.tables.removals import NOTHING
 from firn_sql.bound_sql import Bound, rows_for
 from firn_sql.output_columns import dropped, fitted
 
@@ -70,10 +72,10 @@ class Mirror:
         gone = base_rows.places_of(spark, table, own, keys)
         self.told |= {"keys": len(keys), "rows": len(rows)}
         layout = layout_of(table)
-        if gone and copy_on_write.is_asked(table, self.write):
-            old = copy_on_write.old_files(table, gone)
-            files = data_files(spark, table, copy_on_write.rewritten(layout, old.files, rows))
-            written = Written(files, [], gone, old.java)
+        if gone and self.write == "copy-on-write":
+            old, again = copy_on_write.old_files(spark, table, gone), with_lineage(layout, table)
+            files = data_files(spark, table, copy_on_write.rewritten(again, old.files, rows))
+            written = Written(files, NOTHING, gone, old.java)
         else:
             written = mirror_commit.joined(spark, table, lambda: write_rows(layout, ordered(layout, rows)), gone)
         mirror_commit.land(spark, table, written, table.state.snapshot_id, properties, stream)

@@ -32,6 +32,7 @@ from firn_spark.driver.engine import (
 )
 from firn_spark.driver.staged_log import StagedLog
 from firn_spark.files import copy_on_write, row_lookup, values
+from firn_spark.files.row_lineage import with_lineage
 from firn_spark.files.write import data_files, layout_of, rows_of, write_rows
 from firn_spark.merge import columnar_merge as by_columns
 from firn_spark.merge import mirror_commit as by_rows
@@ -62,6 +63,7 @@ from firn_spark.staged.batch_facts import facts_without
 from firn_spark.staged.frames import changes_in, schemas_in
 from firn_spark.table_commit import TableCommit
 from firn_spark.tables import deletes
+from firn_spark.tables.removals import NOTHING
 
 EVENTS = 200_000  # of a slice, about: with 40 columns of 900 bytes in all a worker holds some 600 MB
 _TIMES_LARGER = 10  # a change that is decided one by one than one by columns, about: all of some adopted tables
@@ -269,8 +271,8 @@ def _written(one: TableCommit, ready: Ready, done: Done, rows: DecidedRows, empt
     cells = rows.cells(table.state.sources, ready.shape, layout)
     here = rows_of(layout, [*ready.shape.columns, *by_rows.METADATA], {}, cells)
     places = deletes.together((done.gone, rows.gone(), emptied))
-    if copy_on_write.is_asked(table, one.target.rule.write) and places:
-        old = copy_on_write.old_files(table, places)
-        files = [*done.files, *write_rows(layout, here), *rewritten_in(spark, layout, old.files)]
-        return by_rows.Written(data_files(spark, table, files), [], places, old.java)
+    if one.target.rule.write == "copy-on-write" and places:
+        old = copy_on_write.old_files(spark, table, places)
+        files = [*done.files, *write_rows(layout, here), *rewritten_in(spark, with_lineage(layout, table), old.files)]
+        return by_rows.Written(data_files(spark, table, files), NOTHING, places, old.java)
     return by_rows.joined(spark, table, lambda: [*done.files, *write_rows(layout, here)], places)

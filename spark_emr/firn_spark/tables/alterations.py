@@ -16,7 +16,7 @@ from firn.changes.metadata_columns import METADATA
 from firn.config.partitions import Partition
 from firn.tables import partition_policy, table_state
 from firn_spark.tables import fence
-from firn_spark.tables.evolve import Table, Tables, no_column, set_all
+from firn_spark.tables.evolve import FORMAT_VERSION, Table, Tables, no_column, set_all
 from firn_spark.tables.java import java_class
 
 
@@ -48,6 +48,20 @@ def rename(
     update.commit()
     if new:
         set_all(both.updateProperties(), new)
+    return altered(spark, tables, table, both)
+
+
+def upgrade(spark: SparkSession, tables: Tables, table: Table, wanted: int | None) -> Table:
+    """The table in Iceberg's format `wanted`, as firn.yaml has it: in place, by one commit of metadata that changes no
+    file. Position deletes that are there stay, until rows of their data files go again.
+
+    Raises TerminalError for a table in a newer format, fence.LostRace, fence.CommitUnknown.
+    """
+    # A rebuild's branch is of a table whose main is read meanwhile: the next commit of main upgrades it.
+    if table.branch is not None or not table_state.upgrade_due(str(table.name), table.state, wanted):
+        return table
+    both = table.java.newTransaction()
+    set_all(both.updateProperties(), {FORMAT_VERSION: str(wanted)})
     return altered(spark, tables, table, both)
 
 

@@ -1,17 +1,24 @@
-"""Position deletes: which rows of which data files go. New files in no snapshot yet."""
+"""Position deletes: which rows of which data files go. New files in no snapshot yet.
 
+In Iceberg's format 2 they are Parquet files of (path, row), for as many data files as may be. Deletion vectors, of
+format 3, are read here too, and written by tables/removals.py.
+"""
+
+import json
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from firn.errors import TerminalError
+from firn_spark.tables.deletion_vectors import DamagedVector, decoded
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.fence import LostRace
 from firn_spark.tables.java import java_class
@@ -25,12 +32,33 @@ _PER_FILE = (
 _AT_ONCE = 4  # delete files that the driver writes
 
 # The reserved fields of position delete files: https://iceberg.apache.org/spec/#position-delete-files
+FILE_PATH: Final = 2147483546
 _POSITIONS = pa.schema(
     [
-        pa.field("file_path", pa.string(), nullable=False, metadata={"PARQUET:field_id": "2147483546"}),
+        pa.field("file_path", pa.string(), nullable=False, metadata={"PARQUET:field_id": str(FILE_PATH)}),
         pa.field("pos", pa.int64(), nullable=False, metadata={"PARQUET:field_id": "2147483545"}),
     ]
 )
+
+
+_PARQUET: Final = "PARQUET"
+_PUFFIN: Final = "PUFFIN"
+
+
+@dataclass(frozen=True, order=True)
+class DeleteFile:
+    """A file of position deletes, or one deletion vector in a Puffin file. Goes to other processes.
+
+    path    of the file
+    bytes   that are read of it
+    names   the only data file whose rows it takes; None: it may be several
+    offset  where in the file the vector is; None: it is a Parquet file
+    """
+
+    path: str
+    bytes: int
+    names: str | None = None
+    offset: int | None = None
 
 
 @dataclass(frozen=True)
@@ -69,11 +97,53 @@ def together(some: Iterable[Places]) -> Places:
     return {path: parts[0] if len(parts) == 1 else pc.unique(pa.concat_arrays(parts)) for path, parts in found.items()}
 
 
-def read(file: pq.ParquetFile) -> Places:
-    """What an open delete file says."""
-    with file:
-        found = file.read(columns=["file_path", "pos"])
-    return by_file(found.column(0), found.column(1))
+def read(objects: Objects, file: DeleteFile) -> Places:
+    """What a file of deletes says. Raises LostRace, StorageUnavailable, TerminalError if it is damaged."""
+    if file.offset is None:
+        with objects.open(file.path) as parquet:
+            found = parquet.read(columns=["file_path", "pos"])
+        return by_file(found.column(0), found.column(1))
+    try:
+        rows = decoded(objects.part(file.path, file.offset, file.bytes))
+    except DamagedVector as why:
+        raise TerminalError(
+            f"{file.path} holds {why}, at byte {file.offset}; bring the file back from a backup, or make the table "
+            "again out of the log: firn rebuild TABLE"
+        ) from why
+    return {str(file.names): rows}
+
+
+def is_by_position(file: Any) -> bool:
+    """Whether an org.apache.iceberg.DeleteFile is, and one that is read here."""
+    return str(file.content().name()) == "POSITION_DELETES" and str(file.format().name()) in (_PARQUET, _PUFFIN)
+
+
+class Descriptions:
+    """What Iceberg says of a table's files, each by one call."""
+
+    def __init__(self, spark: SparkSession, table: Table) -> None:
+        self._parser = java_class(spark, "org.apache.iceberg.ContentFileParser")
+        self._specs = table.java.specs()
+        self._known: dict[int, Any] = {}
+
+    def said(self, file: Any) -> Mapping[str, Any]:
+        """An org.apache.iceberg.ContentFile as Iceberg's JSON of it."""
+        number = int(file.specId())
+        if number not in self._known:
+            self._known[number] = self._specs.get(number)
+        said: Mapping[str, Any] = json.loads(self._parser.toJson(file, self._known[number]))
+        return said
+
+    def of(self, file: Any) -> DeleteFile | None:
+        """An org.apache.iceberg.DeleteFile; None for one that is not read here."""
+        said = self.said(file)
+        kind = str(said["file-format"]).upper()
+        if str(said["content"]).upper().replace("-", "_") != "POSITION_DELETES" or kind not in (_PARQUET, _PUFFIN):
+            return None
+        names = said.get("referenced-data-file")
+        if kind == _PUFFIN:
+            return DeleteFile(said["file-path"], int(said["content-size-in-bytes"]), names, int(said["content-offset"]))
+        return DeleteFile(said["file-path"], int(said["file-size-in-bytes"]), names)
 
 
 def write_from_driver(spark: SparkSession, table: Table, places: Places) -> list[Any]:

@@ -12,6 +12,7 @@ from firn.changes.decode.iceberg_fields import typed_json
 from firn.changes.decode.types import Column, Type, storable
 from firn.changes.metadata_columns import POSITION
 from firn.config.catalogs import READ_ONLY, is_read_only
+from firn.config.file_writing import OLDEST_FORMAT
 from firn.config.names import TableName, quoted
 from firn.config.partitions import Partition, in_words
 from firn.errors import ConfigError
@@ -24,8 +25,9 @@ from firn_spark.tables.java import java_class, text_of
 from firn_spark.tables.locations import Place, places
 
 _ICEBERG = "org.apache.iceberg"
+FORMAT_VERSION = "format-version"  # as if it were a property: Iceberg takes it for what it is
 _PROPERTIES = {
-    "format-version": "2",
+    FORMAT_VERSION: str(OLDEST_FORMAT),
     "write.delete.granularity": "partition",  # many small epochs: a delete file per data file would be thousands
     # Each commit writes the metadata again, some kilobyte for each snapshot in it. Of the versions before, the last
     # hundred stay (Iceberg's default), for readers that have just asked where it is.

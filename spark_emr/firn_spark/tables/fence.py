@@ -136,8 +136,8 @@ def _refusals(table: Table, files: Iterable[Any]) -> Iterator[None]:
     except Py4JJavaError as error:
         kind, text = error.java_exception.getClass().getName(), error.java_exception.getMessage()
         if kind in _REFUSED:
-            for file in files:
-                table.java.io().deleteFile(file.location())
+            for path in {str(file.location()) for file in files}:  # one Puffin file holds many vectors
+                table.java.io().deleteFile(path)
             raise LostRace(f"{table.name}: {text}") from error
         if kind == f"{_ERRORS}.CommitStateUnknownException":
             raise CommitUnknown(f"{table.name}: {str(text).splitlines()[0]}") from error

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -34,6 +35,20 @@ class Objects:
             return pq.ParquetFile(_path(location))
         except FileNotFoundError as error:
             raise LostRace(f"{location} was removed while it was looked up") from error
+
+    def part(self, location: str, first: int, length: int) -> bytes:
+        """Some bytes of a file. Raises as `open`."""
+        try:
+            with self._bytes(location) as file:
+                file.seek(first)
+                return bytes(file.read(length))
+        except FileNotFoundError as error:
+            raise LostRace(f"{location} was removed while it was looked up") from error
+
+    def _bytes(self, location: str) -> ObjectFile | BinaryIO:
+        if self._store is not None:
+            return ObjectFile(self._store, location.removeprefix(self._root))
+        return Path(_path(location)).open("rb")
 
     def write(self, location: str, data: pa.Buffer) -> None:
         """A new file, whose name nobody else has. Through the JVM its bytes would travel as text. Raises

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.java import java_class
+from firn_spark.tables.removals import Removal
 
 
 def land(
@@ -19,28 +20,32 @@ def land(
     table: Table,
     snapshot: int | None,
     files: Sequence[Any],
-    removed: Sequence[Any],
+    removed: Removal,
     gone: Iterable[str],
     properties: Mapping[str, str],
     stream: str,
 ) -> None:
     """Commits data files and delete files, for rows of the data files `gone` as they were in `snapshot`, in one.
 
-    Raises fence.LostRace, fence.CommitUnknown.
+    Raises fence.LostRace, fence.CommitUnknown, TerminalError where a data file would have two deletion vectors.
     """
+    removed.check()
     update = table.java.newRowDelta()
     for file in files:
         update.addRows(file)
-    for file in removed:
+    for file in removed.added:
         update.addDeletes(file)
+    for file in removed.replaced:
+        update.removeDeletes(file)
     if snapshot is not None:
+        # Without it Iceberg takes each vector of the table's history for one that came meanwhile.
         update = update.validateFromSnapshot(snapshot)
         paths = java_class(spark, "java.util.ArrayList")()
-        for path in gone:
+        for path in {*gone, *removed.vectors}:
             paths.add(path)
         update = update.validateDataFilesExist(paths).validateDeletedFiles()
         update = update.validateNoConflictingDeleteFiles().validateNoConflictingDataFiles()
-    fence.commit(spark, table, update, [*files, *removed], properties, stream)
+    fence.commit(spark, table, update, [*files, *removed.added], properties, stream)
 
 
 def replace(

@@ -21,6 +21,8 @@ _ICEBERG_SPARK: Final = "org.apache.iceberg.spark"
 # Whatever others write into the table: look-ups read no other format.
 _SORTED: Final = {"fanout-enabled": "false", "write-format": "parquet"}
 _AS_THEY_COME: Final = {"use-table-distribution-and-ordering": "false", "distribution-mode": "none"}
+ROW_ID: Final = "_row_id"  # Iceberg's own, of tables in format 3
+LAST_UPDATED: Final = "_last_updated_sequence_number"
 FANOUT: Final = "write.spark.fanout.enabled"  # the same as a table property: Spark's UPDATE takes no options
 
 
@@ -67,7 +69,9 @@ def _written(spark: SparkSession, table: Table, rows: DataFrame, options: Mappin
     token = uuid.uuid4().hex
     before = table.java.currentSnapshot()
     given = {**options, java_class(spark, f"{_ICEBERG_SPARK}.SparkWriteOptions").REWRITTEN_FILE_SCAN_TASK_SET_ID: token}
-    rows.writeTo(table.files_sql).options(**given).append()
+    # So Iceberg's own compaction calls the table where Spark is to take the columns that tell which row is which.
+    name = f"{table.files_sql}.rewrite" if ROW_ID in rows.columns else table.files_sql
+    rows.writeTo(name).options(**given).append()
     coordinator = java_class(spark, f"{_ICEBERG_SPARK}.FileRewriteCoordinator").get()
     files = list(elements(coordinator.fetchNewFiles(table.java, token)))
     coordinator.clearRewrite(table.java, token)

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from firn_lake.catalogs.catalog import open_catalog
 from firn_local.spark_submit import jars
 from firn_spark import session
+from firn_spark.tables import evolve
 from tests.hive import Metastore, metastore
 from tests.integration.spark.spark_lake import ROOT, Lake, jvm_settings
 from tests.rest_catalog import rest_server
@@ -37,6 +38,13 @@ def spark() -> Iterator[SparkSession]:
     running = session.build("sqlite:////nowhere/catalog.db", "file:///nowhere", conf)
     yield running
     running.stop()
+
+
+@pytest.fixture(autouse=True)
+def made_in_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All tables are made in Iceberg's format FIRN_FORMAT, if that is set: what holds in format 2 holds in 3."""
+    if version := os.environ.get("FIRN_FORMAT"):
+        monkeypatch.setitem(evolve._PROPERTIES, evolve.FORMAT_VERSION, version)
 
 
 @pytest.fixture

@@ -410,12 +410,6 @@ def test_a_budget_is_kept_and_a_dry_run_says_what_would_be_done(lake: Make) -> N
 def test_tables_that_firn_does_not_understand_are_left_alone(lake: Make) -> None:
     one = lake(config())
     land(one, 6)
-    three = load(one)
-    three.java.updateProperties().set("format-version", "3").commit()
-    with pytest.raises(Unfit, match="format version 3"):
-        compact(one)
-    found, _ = measure(one.spark, load(one), Care(), NOW)
-    assert (found.files, found.rewrite_bytes) == (6, 0)
     table = load(one, "lake.t__deletes")
     jvm: Any = one.spark._jvm
     ids = one.spark.sparkContext._gateway.new_array(jvm.int, 1)

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from firn.changes.merge.fold import RowChange, fold
+from firn_spark.tables import evolve
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, event
 from tests.integration.spark.test_specification import PARTITIONS, change
@@ -60,10 +61,12 @@ def expected(come: Sequence[Mapping[str, Any]]) -> dict[int, Any]:
 
 @pytest.mark.parametrize("seed", seeds(1, 5))
 @pytest.mark.parametrize("tables", ["a", "abc"] if LONG else ["abc"])
+@pytest.mark.parametrize("version", ["2", "3"])
 def test_many_random_histories_equal_the_specification_after_each_epoch(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, tables: str
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, tables: str, version: str
 ) -> None:
-    """Shuffled, doubled and split, on either way of a commit, drawn for each epoch."""
+    """Shuffled, doubled and split, on either way of a commit, drawn for each epoch; in both of Iceberg's formats."""
+    monkeypatch.setitem(evolve._PROPERTIES, evolve.FORMAT_VERSION, version)
     dice = random.Random(f"{seed}-{tables}")
     told = [one for some in histories(dice, tables) for one in some]
     delivered = told + dice.choices(told, k=len(told) // 4)

@@ -172,6 +172,11 @@ def test_how_files_are_written_is_told_in_icebergs_own_words() -> None:
     ]
 
 
+def test_a_rule_may_name_icebergs_format_and_says_nothing_of_it_else() -> None:
+    assert [rule(f"format: {one}").writing.format for one in (2, 3)] == [2, 3]
+    assert rule("compression: zstd").writing.format is None
+
+
 def test_brackets_hold_their_commas_together_also_in_lists_and_mappings() -> None:
     orders = rule(
         "partition_by: [bucket(4, a), truncate(8, b), c], columns: {a: decimal(38, 18), b: 'decimal(4,1)', c: long}"

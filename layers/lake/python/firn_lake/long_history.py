@@ -41,6 +41,7 @@ class _Summary(msgspec.Struct, gc=False, rename="kebab"):
     total_records: str = ""
     total_position_deletes: str = ""
     total_equality_deletes: str = ""
+    removed_position_deletes: str = ""
     types: str = msgspec.field(default="", name=TYPES)
 
 
@@ -123,6 +124,7 @@ def _columns(raws: Sequence[msgspec.Raw]) -> SnapshotColumns:
             told.total_records,
             told.total_position_deletes,
             told.total_equality_deletes,
+            told.removed_position_deletes,
         )
         about = one.snapshot_id, one.parent_snapshot_id, one.timestamp_ms, one.sequence_number, one.schema_id
         columns.add(*about, sys.intern(told.operation), counts, told.types)

@@ -24,6 +24,7 @@ COUNTED: Final = (
     "total-records",
     "total-position-deletes",
     "total-equality-deletes",
+    "removed-position-deletes",
 )
 """What of a summary is counted: https://iceberg.apache.org/spec/#optional-snapshot-summary-fields."""
 
@@ -92,12 +93,15 @@ def row_counts(
     total: int | None,
     all_position_deletes: int | None,
     all_equality_deletes: int | None,
+    lifted: int | None,
 ) -> tuple[int, int, int | None]:
     """Rows that a snapshot added and deleted, and those that the table has then, by the counts of COUNTED. None: only a
     scan can tell, or the writer left the count out."""
     # A position delete takes exactly one row away; what an equality delete takes away only a scan can tell.
     rows = None if total is None or all_equality_deletes else total - (all_position_deletes or 0)
-    return added or 0, (deleted or 0) + (position_deletes or 0), rows
+    # A new deletion vector holds the rows of the one that it replaces again.
+    new = max(0, (position_deletes or 0) - (lifted or 0))
+    return added or 0, (deleted or 0) + new, rows
 
 
 def number(text: str) -> int | None:

@@ -13,15 +13,20 @@ ROW_GROUP: Final = "write.parquet.row-group-size-bytes"
 PAGE: Final = "write.parquet.page-size-bytes"
 PAGE_ROWS: Final = "write.parquet.page-row-limit"
 DICTIONARY: Final = "write.parquet.dict-size-bytes"
+OLDEST_FORMAT: Final = 2
+NEWEST_FORMAT: Final = 3
+"""Iceberg's format versions that a table may have."""
 
 
 @dataclass(frozen=True)
 class FileWriting:
     """`properties`: Iceberg's properties of the table by name, `compression`, `compression_level` and
-    `target_file_size` among them; `target_bytes`: of a file, None if it isn't said."""
+    `target_file_size` among them; `target_bytes`: of a file, None if it isn't said; `format`: Iceberg's format version,
+    None: a new table gets OLDEST_FORMAT, and one that is there keeps its own."""
 
     properties: Mapping[str, str] = field(default_factory=dict)
     target_bytes: int | None = None
+    format: int | None = None
 
     def caring(self, care: Care) -> Care:
         """The same care for files of the size that is wanted."""

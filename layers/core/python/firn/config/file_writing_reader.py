@@ -8,6 +8,8 @@ from firn.config.file_writing import (
     CODEC,
     DICTIONARY,
     LEVEL,
+    NEWEST_FORMAT,
+    OLDEST_FORMAT,
     PAGE,
     PAGE_ROWS,
     ROW_GROUP,
@@ -27,8 +29,8 @@ _METRICS: Final = "write.metadata.metrics.column."
 
 
 def read_file_writing(section: Section) -> FileWriting:
-    """`compression`, `compression_level`, `target_file_size` and `properties` of a table's rule. Notes every problem in
-    the section."""
+    """`compression`, `compression_level`, `target_file_size`, `properties` and `format` of a table's rule. Notes every
+    problem in the section."""
     found = dict(_properties(section.section("properties")))
     codec: Codec = section.choice("compression", Codec, "compression", "zstd")
     if section.has("compression"):
@@ -41,7 +43,10 @@ def read_file_writing(section: Section) -> FileWriting:
     target = section.parsed("target_file_size", file_size, None, "256MB")
     if target is not None:
         found[TARGET] = str(target)
-    return FileWriting(found, target)
+    version = None
+    if section.has("format"):
+        version = section.integer("format", OLDEST_FORMAT, NEWEST_FORMAT, OLDEST_FORMAT)
+    return FileWriting(found, target, version)
 
 
 def file_size(text: str) -> int:
@@ -144,6 +149,7 @@ _INSTEAD: Final[Mapping[str, str]] = {
     "write.update.": "write write: merge-on-read or copy-on-write beside `properties:`",
     "write.merge.": "write write: merge-on-read or copy-on-write beside `properties:`",
     "write.format.": "Firn writes Parquet; leave the line out",
+    "format-version": "write format: 2 or format: 3 beside `properties:`",
 }
 
 

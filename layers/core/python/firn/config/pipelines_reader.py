@@ -21,7 +21,7 @@ from firn.errors import EventError
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _TABLE_KEYS: Final = (
     "mode", "key", "partition_by", "write", "bloom", "compression", "compression_level", "target_file_size",
-    "properties", "care",
+    "properties", "format", "care",
 )  # fmt: skip
 KEYS: Final = ("sql", *_TABLE_KEYS, "files")
 _MOVED: Final = {

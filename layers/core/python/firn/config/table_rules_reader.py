@@ -35,8 +35,8 @@ _ICEBERGS: Final = "is a name that Iceberg keeps for itself"
 
 RULE_KEYS: Final = (
     "to", "key", "mode", "snapshot_reads", "write", "update", "partition_by", "bloom", "compression",
-    "compression_level", "target_file_size", "properties", "metadata", "columns", "ignore", "care", "renames", "schema",
-    "invalid", "unknown",
+    "compression_level", "target_file_size", "properties", "format", "metadata", "columns", "ignore", "care", "renames",
+    "schema", "invalid", "unknown",
 )  # fmt: skip
 _MOVED_RULE: Final = {"history": "is a mode that is not there yet; write mode: mirror or mode: append"}
 

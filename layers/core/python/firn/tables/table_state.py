@@ -92,7 +92,7 @@ class TableState:
 
     `fields` are Iceberg's own JSON objects of the current schema (`id`, `name`, `required`, `type`);
     `ancestry` holds the summaries of the current snapshot and its ancestors, newest first; `partitioned_by` holds the
-    ids of the fields that the table is or was partitioned by.
+    ids of the fields that the table is or was partitioned by; `version` is Iceberg's format version.
     """
 
     location: str
@@ -102,6 +102,7 @@ class TableState:
     ancestry: tuple[Mapping[str, str], ...]
     partitioned_by: frozenset[int] = frozenset()
     uuid: str = ""
+    version: int = 2
 
     @property
     def records(self) -> int:
@@ -233,6 +234,18 @@ def check_format(state: TableState | None) -> None:
         )
 
 
+def upgrade_due(name: str, state: TableState, wanted: int | None) -> bool:
+    """Whether the table has to get Iceberg's format version `wanted` (None: whichever it has) before its next commit.
+    Raises TerminalError for one that has a newer one: Iceberg has no way back."""
+    if wanted is not None and wanted < state.version:
+        raise TerminalError(
+            f"{name} has Iceberg's format {state.version}, and firn.yaml asks for format: {wanted}; no table goes back "
+            f"to an older format. Write format: {state.version} in its rule, or have the rows in format {wanted} by a "
+            f"new table: another name under to:, and firn rebuild of that one. The changes wait in the log"
+        )
+    return wanted is not None and wanted > state.version
+
+
 def of_unnamed(sources: Sequence[str | None]) -> str | None:
     """The source table of rows without `_firn_source`; None: it isn't known. `sources`: as TableState has them."""
     return sources[0] if are_several(sources) else next((one for one in sources if one is not None), None)
@@ -281,6 +294,7 @@ def parse(metadata: str, branch: str | None = None) -> TableState:
             int(field["source-id"]) for spec in table.get("partition-specs") or () for field in spec["fields"]
         ),
         uuid=table.get("table-uuid", ""),
+        version=int(table.get("format-version", 2)),
     )
 
 
