@@ -327,6 +327,8 @@ class Committer:
             outcome.snapshot_id = table.state.snapshot_id if table else None
             return outcome
 
+        if table is not None and table.state.rows_by_others:
+            outcome.way["rows_by_others"] = table.state.rows_by_others
         outcome.dead_new = self._buried.get(target.name, {})
         above = max(above, progress)
 

@@ -13,11 +13,13 @@ from datetime import timedelta
 from typing import Any
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
 
 from firn.changes.decode.texts import changes_form
 from firn.changes.decode.types import Column, Type, promotable, storable
 from firn.changes.merge.fold import RowChange
-from firn.changes.metadata_columns import FACTS_METADATA
+from firn.changes.merge.ordering import total
+from firn.changes.metadata_columns import FACTS_METADATA, OP, POSITION
 from firn.changes.positions import WIDTH
 from firn.config import names
 from firn.config.names import TableName
@@ -99,13 +101,28 @@ class FactsTable:
         due = renames.due(field["name"] for field in self.table.state.fields)
         self.table = rename(self.spark, self._tables, self.table, due, {})
         state = self.table.state
-        told = [s for s in state.ancestry if NEWEST in s]
+        told = [s for s in state.ancestry if NEWEST in s] or self._told_by_rows(self.table)
         self.said = Remembered(
-            newest=max((bytes.fromhex(s[NEWEST]) for s in told), default=b""),
+            newest=max((bytes.fromhex(s[NEWEST]) for s in told if NEWEST in s), default=b""),
             truncated=max((bytes.fromhex(s[TRUNCATED]) for s in told if TRUNCATED in s), default=b""),
             creates=any(CREATES in s for s in told),
             floor=floor_of(state.properties, numbers=self._numbers),
         )
+
+    def _told_by_rows(self, table: Table) -> list[Mapping[str, str]]:
+        """What a summary tells, by the facts themselves: another tool has expired the snapshots that told it. Nothing
+        where there are no facts. Raises what Spark raises."""
+        if not table.state.records:
+            return []
+        op, position = f.col(OP), f.col(POSITION)
+        newest, truncated, creates = (
+            self.spark.table(table.files_sql)
+            .agg(f.max(position), f.max(f.when(op == "t", position)), f.max(op == "c"))
+            .collect()[0]
+        )
+        told = {NEWEST: total(bytes(newest)).hex()} if newest else {}
+        told |= {TRUNCATED: total(bytes(truncated)).hex()} if truncated else {}
+        return [told | ({CREATES: "true"} if creates else {})]
 
     def fit(self, plan: ColumnPlan) -> None:
         """Gives the facts' columns the types that the plan has: keys are looked up as they are by now. Where a commit

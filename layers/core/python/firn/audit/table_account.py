@@ -237,7 +237,8 @@ class _Table:
             back = {n: rows for n, rows in late.items() if n <= stand.expected}
             self._differs(
                 "rolled_back",
-                f"{self.name} is at epoch {stand.done} and was at {stand.expected}: it was rolled back, or dropped; "
+                f"{self.name} is at epoch {stand.done} and was at {stand.expected}: it was rolled back or dropped, or "
+                "another tool expired the snapshots that told how far it is; "
                 f"{sum(back.values())} changes of the epochs {_range(back)} are pending again",
                 "the next job quarantines it and says how to go on (firn flush, then firn status)",
                 back,

@@ -131,7 +131,8 @@ def covered(cut: Cut | None) -> int:
 
 def holds(kind: Kind, attempt: int) -> bool:
     """Whether a table that failed like this is held. What passes by itself never is."""
-    return kind in ("key_changed", "too_many_columns", "expired") or (kind == "terminal" and attempt >= MAX_ATTEMPTS)
+    certain = ("key_changed", "column_gone", "too_many_columns", "expired")
+    return kind in certain or (kind == "terminal" and attempt >= MAX_ATTEMPTS)
 
 
 def number_for(table: str, last: int, known: Quarantines) -> int:
@@ -151,6 +152,7 @@ def failed_table(
         "key_changed": "correct that in firn.yaml and `firn publish`, or rebuild the table so "
         f"(`firn rebuild {table} --in-place`)",
         "expired": "rebuild the table from its source",
+        "column_gone": f"correct that, or rebuild the table (`firn rebuild {table} --in-place`)",
         "too_many_columns": "make the source send fewer columns, or declare the ones that the table needs under "
         "`columns` of its rule in firn.yaml",
     }.get(kind, "fix the cause")
@@ -165,7 +167,8 @@ def rolled_back_table(stream: str, table: str, stand: Standing, n: int, last: in
     """The quarantine of a table that lacks epochs which a cut says are in it."""
     return Quarantine(
         FORMAT, stream, n, now, "rolled_back",
-        f"{table} is at epoch {stand.done} and was at {stand.expected}: it was rolled back, or dropped",
+        f"{table} is at epoch {stand.done} and was at {stand.expected}: it was rolled back or dropped, or the "
+        "snapshots that told how far it is were expired by another tool",
         f"run `firn resume {stream} {table} --replay` (epochs {stand.done + 1} to {stand.expected} are applied again) "
         "or --skip (they stay out on purpose)",
         table=table, epoch=stand.done + 1, upto=stand.expected, last=last,

@@ -4,16 +4,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from firn.errors import StorageUnavailable, TransientError, UnknownOutcome
-from firn.tables.planning import KeyChanged, TooManyColumns
+from firn.tables.planning import ColumnGone, KeyChanged, TooManyColumns
 
-Kind = Literal["transient", "terminal", "key_changed", "too_many_columns", "expired"]
+Kind = Literal["transient", "terminal", "key_changed", "column_gone", "too_many_columns", "expired"]
 
 
 @dataclass(frozen=True)
 class Failure:
     """`transient`: storage, catalog, network, locks, another writer: the table is all right and trying again helps.
-    `terminal`: may be the table's or its changes' own fault. `key_changed`, `too_many_columns`: is, for certain.
-    `expired`: the log no longer holds what the table lacks. `text`: one line."""
+    `terminal`: may be the table's or its changes' own fault. `key_changed`, `column_gone`, `too_many_columns`: is, for
+    certain. `expired`: the log no longer holds what the table lacks. `text`: one line."""
 
     kind: Kind
     text: str
@@ -24,6 +24,8 @@ def failure(error: BaseException) -> Failure:
     missing."""
     if isinstance(error, KeyChanged):
         return Failure("key_changed", first_line(error))
+    if isinstance(error, ColumnGone):
+        return Failure("column_gone", first_line(error))
     if isinstance(error, TooManyColumns):
         return Failure("too_many_columns", first_line(error))
     lasting = isinstance(error, FileNotFoundError)

@@ -10,8 +10,10 @@ from typing import Final
 from firn.changes.decode.row_schema import names_below
 from firn.changes.decode.texts import changes_form
 from firn.changes.decode.types import INFERRED, Column, Type, promotable, storable, widen
+from firn.changes.metadata_columns import METADATA
 from firn.config.modes import MODES
 from firn.config.names import is_left_out
+from firn.errors import TerminalError
 from firn.tables.type_changes import TypeChange
 
 MOST_COLUMNS: Final = 5_000  # of a table: each is a field in every version of its schema, and a chunk in every file
@@ -161,6 +163,28 @@ def check_width(plan: ColumnPlan, existing: int, declared: Collection[str]) -> N
         raise TooManyColumns(
             f"the changes bring {len(new):,} columns that the table does not have ({names}, …), which would be "
             f"{len(others):,} in all; a table may have {most:,}"
+        )
+
+
+class ColumnGone(TerminalError):
+    """Somebody dropped or renamed a column of a fed table, and changes still bring it, or it is Firn's own. It would
+    come back empty in all older rows: nothing is applied."""
+
+
+def check_gone(plan: ColumnPlan, gone: Collection[str]) -> None:
+    """Raises ColumnGone. `gone`: as TableState has it."""
+    own = sorted(METADATA.intersection(gone))
+    if own:
+        raise ColumnGone(
+            f"the table has no column {own[0]} any more, in which Firn keeps what it needs of each row: somebody "
+            "dropped or renamed it. Rename it back, or rebuild the table"
+        )
+    name = next((column.name for column in plan.added if column.name in gone), None)
+    if name is not None:
+        raise ColumnGone(
+            f"somebody dropped or renamed the column {name[:100]} of the table, and changes still bring it: it would "
+            "be empty in all older rows. Rename it back, or write `renames: {NEW: OLD}` into the table's rule; or "
+            "rebuild the table; or, if the older values may be missing, add the column to it again"
         )
 
 

@@ -10,6 +10,7 @@ from firn.config.modes import KEYLESS, MODES, TableMode
 from firn.tables.batch_facts import TableFacts
 from firn.tables.planning import (
     ColumnPlan,
+    check_gone,
     check_mode,
     columns_beside,
     lacking_key,
@@ -56,7 +57,7 @@ def planned(
 ) -> Planned:
     """What all that the target's facts tell makes of its table; settled_plan.settled leaves out what is rejected.
     `state`: the table as it is; None if there is none yet; `seen`: the columns that its rows have, None: what the
-    changes show, whose keys count then too. Raises KeyChanged, TerminalError."""
+    changes show, whose keys count then too. Raises KeyChanged, TerminalError (planning.ColumnGone among them)."""
     check_format(state)
     own = state.key() if state else None
     if state is not None and own is None and target.rule.key is None:
@@ -76,6 +77,7 @@ def planned(
     known_columns = () if closed else target.seen(required) if seen is None else seen
     plan = plan_columns(existing, declared, map(renames.named, known_columns), required, unwritable, fixed)
     plan = renames.told(plan)
+    check_gone(plan, state.gone if state else ())
     if closed:
         plan = without_others(plan, {column.name for column in declared})
     ordinals = {column.name: i for i, column in enumerate(plan.columns)}

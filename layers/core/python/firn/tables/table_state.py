@@ -35,6 +35,9 @@ FLOOR = "firn.floor"  # property of that table: the order (plain) up to which fa
 BY_NUMBER = "firn.order_by.numbers"
 NAMED_KEY = "firn.named-key"  # table property: see TableState.named_key
 HELD_IDS = "firn.held"  # table property: ids of the fields that rows may hold
+DROPPED: Final = (
+    "firn.dropped"  # table property: columns that were dropped by `evolve`, as JSON: they may come back empty
+)
 SOURCES = "firn.sources"  # table property: TableState.sources as JSON
 _MADE_BY = "firn.source"  # table property: the source tables that fed the table when it was made
 
@@ -92,7 +95,9 @@ class TableState:
 
     `fields` are Iceberg's own JSON objects of the current schema (`id`, `name`, `required`, `type`);
     `ancestry` holds the summaries of the current snapshot and its ancestors, newest first; `partitioned_by` holds the
-    ids of the fields that the table is or was partitioned by; `version` is Iceberg's format version.
+    ids of the fields that the table is or was partitioned by; `version` is Iceberg's format version;
+    `gone` names the columns that the table had in a commit of a stream's and has no more under that name, without
+    those that were dropped on purpose (empty for a branch, whose rows are made anew).
     """
 
     location: str
@@ -103,6 +108,7 @@ class TableState:
     partitioned_by: frozenset[int] = frozenset()
     uuid: str = ""
     version: int = 2
+    gone: frozenset[str] = frozenset()
 
     @property
     def records(self) -> int:
@@ -191,6 +197,17 @@ class TableState:
         n = self.progress(stream)
         found = (summary.get(SEALED + stream) for summary in self.ancestry if epoch_of(stream, summary) == n)
         return next(found, None) if n else None
+
+    @property
+    def rows_by_others(self) -> int:
+        """How many snapshots since the newest commit of a stream's put rows into the table, or took some out, and are
+        not Firn's. 0 of a table to which none has committed."""
+        count = 0
+        for summary in self.ancestry:
+            if any(name.startswith(EPOCH) for name in summary):
+                return count
+            count += not any(name.startswith("firn.") for name in summary) and summary.get("operation") != "replace"
+        return 0
 
     @property
     def basis(self) -> Basis:
@@ -284,24 +301,35 @@ def parse(metadata: str, branch: str | None = None) -> TableState:
     refs = table.get("refs") or {}
     current = table.get("current-snapshot-id") if branch is None else refs.get(branch, {}).get("snapshot-id")
     current = None if current in (None, -1) else current
+    chain = list(_chain(current, snapshots))
     return TableState(
         location=table["location"],
         properties=table.get("properties") or {},
         fields=tuple(schema["fields"]),
         snapshot_id=current,
-        ancestry=tuple(_ancestors(current, snapshots)),
+        ancestry=tuple(snapshot.get("summary") or {} for snapshot in chain),
         partitioned_by=frozenset(
             int(field["source-id"]) for spec in table.get("partition-specs") or () for field in spec["fields"]
         ),
         uuid=table.get("table-uuid", ""),
         version=int(table.get("format-version", 2)),
+        gone=_gone(chain, table) if branch is None else frozenset(),
     )
 
 
-def _ancestors(current: int | None, snapshots: Mapping[int, Mapping[str, Any]]) -> Iterator[Mapping[str, str]]:
+def _chain(current: int | None, snapshots: Mapping[int, Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     while current is not None and (snapshot := snapshots.get(current)) is not None:
-        yield snapshot.get("summary") or {}
+        yield snapshot
         current = snapshot.get("parent-snapshot-id")
+
+
+def _gone(chain: Iterable[Mapping[str, Any]], table: Mapping[str, Any]) -> frozenset[str]:
+    """Names that columns had in those of the snapshots that name an epoch, and that no column has now."""
+    fed = {one.get("schema-id") for one in chain if any(name.startswith(EPOCH) for name in one.get("summary") or ())}
+    names = {one["schema-id"]: {field["name"] for field in one["fields"]} for one in table["schemas"]
+             if one["schema-id"] in fed or one["schema-id"] == table["current-schema-id"]}  # fmt: skip
+    dropped = json.loads((table.get("properties") or {}).get(DROPPED, "[]"))
+    return frozenset[str]().union(*names.values()) - names[table["current-schema-id"]] - frozenset(dropped)
 
 
 def _highest(name: str, summaries: Iterable[Mapping[str, str]]) -> int:

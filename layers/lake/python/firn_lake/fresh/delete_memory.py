@@ -4,7 +4,7 @@ creates with unavailable values."""
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
 
+_ABOVE_ALL: Final = b"\xff"  # the first byte of an order is 0 to 3
+
 
 class Facts:
     """The facts of one mirror table. Orders have their first byte; b"": there is none."""
@@ -46,6 +48,10 @@ class Facts:
         self._newest = _highest(told, NEWEST)
         self.truncated = _highest(told, TRUNCATED)
         self.creates = any(CREATES in one for one in told)
+        if not self._newest and self._table is not None and self._table.current_snapshot() is not None:
+            # Another tool expired the snapshots that told it: the facts themselves are asked each time.
+            self._newest, self.creates = _ABOVE_ALL, True
+            self.truncated = max((one.order for one in self.truncates()), default=b"")
         self.floor = floor_of(self._table.properties) if self._table else b""
 
     def changes(self, key: Sequence[Column], keys: Collection[Key], low: bytes) -> list[RowChange]:

@@ -20,6 +20,7 @@ from pyiceberg.types import ListType, MapType
 from firn_lake.reading.positions import NONE, between, without
 from firn_lake.reading.row_groups import chosen, file_schema
 from firn_lake.reading.unreadable import UnreadableFile, reading
+from firn_lake.schemas import null_lists  # noqa: F401 (as it is imported)
 from firn_lake.schemas.arrow_types import arrow_schema, cast
 
 if TYPE_CHECKING:

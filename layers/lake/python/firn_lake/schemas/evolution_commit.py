@@ -12,6 +12,7 @@ from pyiceberg.types import IcebergType
 
 from firn.errors import TransientError, UnknownOutcome
 from firn.tables.renames import RENAMES
+from firn.tables.table_state import DROPPED
 from firn_lake.schemas.alter import alter_statements
 from firn_lake.schemas.ddl import described
 from firn_lake.schemas.ddl_writer import Described
@@ -119,9 +120,14 @@ def _laid_by(table: "Table") -> Iterator[tuple[int, str]]:
 
 
 def _stage(transaction: "Transaction", steps: tuple[Step, ...]) -> None:
+    there = {one.name for one in transaction.table_metadata.schema().fields}
     with transaction.update_schema() as update:
         for step in steps:
             _tell(update, step)
+    dropped = {step.column for step in steps if step.action == "drop"} & there
+    if dropped and "firn.stream" in transaction.table_metadata.properties:
+        before = json.loads(transaction.table_metadata.properties.get(DROPPED, "[]"))
+        transaction.set_properties({DROPPED: json.dumps(sorted(dropped.union(before)), ensure_ascii=False)})
     # Properties name columns (metrics, bloom filters): they follow a renamed one, as they do in Iceberg for Java.
     properties = transaction.table_metadata.properties
     moved: dict[str, str] = {}

@@ -18,6 +18,8 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import TableProperties, WriteTask
 from pyiceberg.typedef import Record
 
+from firn_lake.schemas import null_lists  # noqa: F401 (as it is imported)
+
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.manifest import DataFile
