@@ -9,10 +9,12 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 import pytest
+from hypothesis import settings
 
 SEED: Final = int(os.environ.get("FIRN_SEED", "1"))
 _HOMES: Final = ("driver", "slices")
 LONG: Final = bool(os.environ.get("FIRN_SOAK"))
+MUTANTS: Final = bool(os.environ.get("FIRN_MUTANTS"))
 
 
 def times(quick: int, long: int) -> int:
@@ -25,21 +27,24 @@ def seeds(quick: int, long: int) -> Sequence[int]:
     return range(SEED, SEED + times(quick, long))
 
 
+def examples(quick: int) -> int:
+    """How many hypothesis makes: `quick`, or as many as `make soak` asks for."""
+    return settings().max_examples if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else quick
+
+
 # What CI has no time for: it shows more of what a quicker test beside it shows already. A mutant may name it.
-long_only: Final = pytest.mark.skipif(
-    not (LONG or os.environ.get("FIRN_MUTANTS")), reason="takes long: make soak runs it"
-)
+long_only: Final = pytest.mark.skipif(not (LONG or MUTANTS), reason="takes long: make soak runs it")
 
 
 def in_turn(tests: Iterable[pytest.Item]) -> None:
-    """Of a test in both homes of the engine that has other parameters too, each of their values takes place in one home
-    in CI, by turns, and in both in `make soak` and for a mutant."""
+    """A test in both homes of the engine takes place in one of them in CI, by turns, and with other parameters each of
+    their values does; in `make soak` and for a mutant, in both."""
     met: dict[str, list[str]] = {}
     for test in tests:
         given = getattr(test, "callspec", None)
         values = list(given.params.values()) if given else []
         home = next((one for one in _HOMES if one in values), None)
-        if home is None or len(values) == 1 or any(mark.name == "skipif" for mark in test.iter_markers()):
+        if home is None or any(mark.name == "skipif" for mark in test.iter_markers()):
             continue
         others, mine = test.name.replace(home, ""), met.setdefault(test.nodeid.partition("[")[0], [])
         if others not in mine:

@@ -41,7 +41,8 @@ def encoded(value: Any) -> bytes:
 
 
 def array(one: bytes, count: int, *others: bytes) -> bytes:
-    return b"[" + b",".join([*others, *[one] * count]) + b"]"
+    first = b",".join([*others, one])
+    return b"[" + first + (b"," + one) * (count - 1) + b"]"
 
 
 def zstd(data: bytes) -> Body:
@@ -126,7 +127,7 @@ ATTACKS: Final[dict[str, tuple[set[int], Callable[[], Body]]]] = {
     ),
     "a million columns": (
         {413},
-        lambda: zipped(encoded(event(1, **{f"c{n}": n for n in range(1_000_000)}))),
+        lambda: zipped(GOOD.replace(b'"id":1', b'"id":1,' + b",".join(b'"c%d":%d' % (n, n) for n in range(MB)))),
     ),
     "columns without end": ({413}, lambda: zipped(GOOD[:-1] + b',"after":{"a":1' + b',"":1' * 10 * MB + b"}}")),
     "one column, twelve million times": (

@@ -23,6 +23,7 @@ from tests.model.checks import Checks
 from tests.model.processes import Process, Turns
 from tests.model.source import NAMES, TABLES, Event
 from tests.model.world import World, configuration
+from tests.soak import examples
 
 T = TypeVar("T")
 Kind = Literal["ingest", "dispatch", "job", "release", "care"]
@@ -448,4 +449,4 @@ def chosen_surely(among: list[T], pick: int) -> T:
 
 
 TestFirn = Firn.TestCase
-TestFirn.settings = settings(max_examples=max(120, settings().max_examples), stateful_step_count=50)
+TestFirn.settings = settings(max_examples=examples(60), stateful_step_count=50)

@@ -4,7 +4,7 @@ import random
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import event, given
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from firn.audit.expected_changes import TableLog
@@ -12,6 +12,7 @@ from firn.audit.row_check import Logged
 from firn.log import cuts, epochs, layout
 from tests.model.lake_contract import STREAM
 from tests.property.test_audit import STEPS, World
+from tests.soak import examples
 from tests.unit.audit.audited import row_audited
 
 WAYS = ("lose", "double", "set back", "invent", "alter")
@@ -82,6 +83,7 @@ def lived(seed: int, steps: list[str]) -> World:
     return world
 
 
+@settings(max_examples=examples(60))
 @given(
     seed=st.integers(0, 2**32), steps=st.lists(st.sampled_from(STEPS), min_size=5, max_size=30),
     way=st.sampled_from(WAYS),
@@ -99,6 +101,7 @@ def test_what_is_done_to_one_row_is_told_of_this_row_and_of_no_other(seed: int, 
         assert table.expected == table.found + table.missing + table.differs
 
 
+@settings(max_examples=examples(40))
 @given(seed=st.integers(0, 2**32), steps=st.lists(st.sampled_from(STEPS), min_size=5, max_size=30))
 def test_a_table_that_is_older_than_the_log_and_right_balances(seed: int, steps: list[str]) -> None:
     world = World(seed)
