@@ -42,6 +42,7 @@ _ORDER = (
     "tests/attacks",
     "tests/mutants",
     "tests/faults",
+    "tests/model",
     "tests/property",
 )
 

@@ -167,7 +167,7 @@ def body_of(columns: dict[str, pa.Array]) -> bytes:
     return bytes(sink.getvalue())
 
 
-@settings(max_examples=times(250, 600))
+@settings(max_examples=times(100, 600))
 @given(st.lists(st.tuples(staged(), st.integers(1, 2), st.integers(0, 1)), max_size=3), ORDERS)
 def test_requests_together_say_what_each_says_alone(
     drawn: list[tuple[dict[str, pa.Array], int, int]], by: Order
