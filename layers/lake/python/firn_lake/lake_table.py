@@ -216,7 +216,7 @@ class LakeTable:
         """The snapshot at a moment, the current one if left out; None if the table has none. Raises NoSuchMoment."""
         found, table = self._at(at).id, self._iceberg
         ids = columns_of(table.metadata).ids
-        return history(table, [ids.index(found)])[0] if found in ids else None
+        return history(table, [ids.index(found)])[0] if found is not None and found in ids else None
 
     def refs(self) -> list[Ref]:
         """Its tags and branches, by name."""
