@@ -432,12 +432,32 @@ def test_a_log_that_nobody_can_read_or_dispatch_is_late_and_keeps_no_other_from_
     letters(store, config, 2)
     store.put(layout.epoch_path("shop", 1), b"garbage")
     assert run(config=config) == Rounded(begun=2, sent=2)
-    assert [one["alert"] for one in receiver.messages] == ["dead", "late"]
-    assert "its log can't be read (UnreadableBatch); firn status says why" in receiver.messages[1]["text"]
+    said = {one["alert"]: one["text"] for one in receiver.messages}
+    assert said.keys() == {"dead", "late"}
+    assert "its log can't be read (UnreadableBatch); firn status says why" in said["late"]
     with pytest.raises(UnreadableBatch, match=r"epochs/shop/0+1\.json was overwritten or damaged"):
         backlog.look(store, "shop", datetime.now(UTC))
     store.delete(layout.epoch_path("shop", 1))
     assert run(config=config) == Rounded(ended=1, sent=1)
+
+
+def test_who_may_see_one_stream_sees_its_alerts_and_no_place_of_a_secret(store: Store, run: Run, place: Path) -> None:
+    hold(store)
+    hold(store, "shop.hidden", n=2)
+    (place / "key").unlink()
+    assert run("held").failed == 2
+    config = publish(store, configured(place, "held", "slot"))
+
+    def seen(stream: str, table: str | None, **more: bool) -> Any:
+        return alerts_view(
+            store, config, datetime.now(UTC), sees=lambda s, t: s == stream and t in (None, table), **more
+        )
+
+    found = seen("shop", "shop.orders", whole=False)
+    assert ([one.subject for one in found.alerts], found.rules) == (["shop.orders"], ())
+    assert str(place) not in str(found)
+    assert str(place) in str(seen("shop", "shop.orders"))
+    assert seen("crm", None, whole=False).alerts == ()
 
 
 def test_views_name_what_is_watched_in_words(place: Path) -> None:
