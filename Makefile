@@ -20,8 +20,8 @@ setup-sam:
 setup-checkov:
 	@$(PYTHON) infra/setup/setup.py --checkov
 
-demo: setup  ## 55,462 real change events into Iceberg tables, compared with PostgreSQL (KEEP=1 leaves the stack up)
-	@$(BIN)/firn demo $(if $(KEEP),--keep,)
+demo: setup $(if $(filter versitygw,$(STORAGE)),setup-versitygw)  ## 55,462 real change events into Iceberg tables, compared with PostgreSQL (KEEP=1 leaves the stack up; STORAGE=s3, file, versitygw)
+	@$(BIN)/firn demo $(if $(KEEP),--keep,) $(if $(STORAGE),--storage $(STORAGE),)
 
 deploy-local: setup-localstack  ## a real deployment: LocalStack, sam deploy, the demo's events through it (PORT=4566)
 	@$(BIN)/python -m examples.deployed $(if $(PORT),--port $(PORT),) $(if $(UPDATE),--update-while-posting,)
