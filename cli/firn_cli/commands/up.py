@@ -1,5 +1,6 @@
 """`firn up`: the embedded stack in the foreground."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,9 @@ from firn_cli.options import DEFAULT_DIR, Dir
 def command(
     folder: Dir = DEFAULT_DIR,
     s3: Annotated[bool, typer.Option("--s3", help="Storage in the S3 endpoint, in memory, instead of files.")] = False,
+    s3_endpoint: Annotated[
+        str, typer.Option(metavar="URL", help="Storage in this S3, by the AWS_* keys of the environment.")
+    ] = "",
     port: Annotated[int, typer.Option(help="HTTP port; 0 takes a free one.", min=0, max=65535)] = 8181,
     config: Annotated[
         Path | None, typer.Option(help="The streams. [default: firn.yaml; a first one is written where there is none]")
@@ -32,10 +36,16 @@ def command(
 ) -> None:
     """Run all of Firn on this machine until Ctrl-C. HTTP and SQS ingress, storage and Spark jobs, on loopback only."""
     from firn_local import Options, up
+    from firn_local.other_s3 import NoOtherS3, OtherS3
 
+    try:
+        other = OtherS3.at(s3_endpoint, os.environ) if s3_endpoint else None
+    except NoOtherS3 as error:
+        raise ConfigError(str(error)) from error
     given = Options(
         dir=folder,
         s3=s3,
+        other_s3=other,
         port=port,
         config=config or _first(Path("firn.yaml"), folder),
         schedules=schedules,

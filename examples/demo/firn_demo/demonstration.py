@@ -24,6 +24,7 @@ from firn.deployment.terminal import print_table, size
 from firn.errors import FirnError
 from firn_demo.corpus import EXAMPLES, PGBENCH, PGBENCH_EVENTS, SHOP, compare_all
 from firn_demo.embedded import running_stack
+from firn_demo.storages import Storage, storage_of
 from firn_lake.catalogs.stack_catalog import catalog_of
 from firn_lake.sql.query import query
 from firn_lake.tables import find_table, history, list_tables
@@ -37,20 +38,22 @@ THEN = "SELECT count(*) AS transactions, sum(delta)::BIGINT AS moved FROM bank.h
 console = Console(highlight=False)
 
 
-def demonstrate(keep: bool, options: Sequence[str] = (), *, s3: bool = True) -> int:
-    """Run the demo; -> its exit code. `keep` leaves the stack up afterwards; `options`: more of firn_local's; `s3`:
-    storage in the stack's S3 endpoint, else in files."""
+def demonstrate(keep: bool, options: Sequence[str] = (), storage: str | Storage = "s3") -> int:
+    """Run the demo; -> its exit code. `keep` leaves the stack up afterwards; `options`: more of firn_local's;
+    `storage`: one of firn_demo.storages by its name, or another that is there."""
+    if keep and storage == "versitygw":
+        print("demo: versitygw ends with the demo, and a stack that is kept would be without it", file=sys.stderr)
+        return 2
     started = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="firn-demo-"))
     try:
         bring_jars()  # here, with a progress bar: the stack's own output goes to a file
         with ExitStack() as running:
             with console.status("starting the embedded stack"):
-                stack = running.enter_context(
-                    running_stack(folder, EXAMPLES.parent / "firn.yaml", *options, keep=keep, s3=s3)
-                )
-            where = "in its S3 endpoint" if stack.warehouse.startswith("s3://") else f"at {stack.warehouse}"
-            _say(f"The embedded stack is up at {stack.url}, storage {where}", started)
+                where = running.enter_context(storage_of(storage, folder)) if isinstance(storage, str) else storage
+                config = EXAMPLES.parent / "firn.yaml"
+                stack = running.enter_context(running_stack(folder, config, *options, keep=keep, storage=where))
+            _say(f"The embedded stack is up at {stack.url}, storage {where.name}", started)
             equal = _run(stack, started)
     except (FirnError, SparkLacks) as error:
         print(f"demo: {error}", file=sys.stderr)

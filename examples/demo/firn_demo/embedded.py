@@ -14,6 +14,7 @@ from firn.client import Retry, StreamClient
 from firn.deployment.stack import Stack
 from firn.deployment.target import find_stack
 from firn.errors import FirnError
+from firn_demo.storages import IN_MEMORY, Storage
 
 
 class StackDidNotStart(FirnError):
@@ -22,16 +23,16 @@ class StackDidNotStart(FirnError):
 
 @contextmanager
 def running_stack(
-    folder: Path, config: Path, *options: str, keep: bool = False, seconds: float = 60.0, s3: bool = True
+    folder: Path, config: Path, *options: str, keep: bool = False, seconds: float = 60.0, storage: Storage = IN_MEMORY
 ) -> Iterator[Stack]:
-    """A stack in `folder` on a free port, with `--s3` unless that is turned off; stopped at the end, and `folder`
-    removed, unless `keep`.
+    """A stack in `folder` on a free port, with its data in `storage`; stopped at the end, and `folder` removed, unless
+    `keep`.
 
     Nothing runs by schedule: what is committed, and when, is the caller's to say. `options`: more of firn_local's.
     Raises StackDidNotStart.
     """
     said = folder / "stack.log"
-    command = [sys.executable, "-m", "firn_local", *(["--s3"] if s3 else []), "--port", "0", "--no-schedules"]
+    command = [sys.executable, "-m", "firn_local", *storage.options, "--port", "0", "--no-schedules"]
     with said.open("wb") as log:
         process = subprocess.Popen(
             [*command, "--dir", str(folder), "--config", str(config), *options],
@@ -39,7 +40,7 @@ def running_stack(
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,  # Ctrl-C is ours to handle: the stack is stopped below, in order
-            env=os.environ | {"PYTHONUNBUFFERED": "1"},
+            env=os.environ | {"PYTHONUNBUFFERED": "1", **storage.environment},
         )
     try:
         yield _answering(process, folder, said, seconds)

@@ -9,6 +9,7 @@ from firn.extras import missing
 
 try:
     from firn_local.foreground import up
+    from firn_local.other_s3 import NoOtherS3, OtherS3
     from firn_local.stack import Options
     from firn_local.throttle import DEFAULT_RATE
 except ModuleNotFoundError as lacking:
@@ -24,6 +25,11 @@ def main(arguments: list[str] | None = None) -> int:
         "--dir", type=Path, default=Path(".firn"), help="where data, logs and addresses are (default .firn)"
     )
     parser.add_argument("--s3", action="store_true", help="storage in the S3 endpoint, in memory, instead of files")
+    parser.add_argument(
+        "--s3-endpoint",
+        metavar="URL",
+        help="storage in this S3, by AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION",
+    )
     parser.add_argument("--port", type=int, default=8181, help="HTTP port, 0 for a free one (default 8181)")
     parser.add_argument("--config", type=Path, default=Path("firn.yaml"), help="the streams (default firn.yaml)")
     parser.add_argument(
@@ -44,7 +50,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--catalog", default="", help="the address of a catalog to use, in place of a SQLite file")
     parser.add_argument("--staging", default="", help="address of the staged data, if not on this machine")
     parser.add_argument("--warehouse", default="", help="address of the tables, if not on this machine")
-    return up(Options(**vars(parser.parse_args(arguments))))
+    given = vars(parser.parse_args(arguments))
+    try:
+        endpoint = given.pop("s3_endpoint")
+        other = None if endpoint is None else OtherS3.at(endpoint, os.environ)
+    except NoOtherS3 as error:
+        parser.error(str(error))
+    return up(Options(**given, other_s3=other))
 
 
 if __name__ == "__main__":

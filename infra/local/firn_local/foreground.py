@@ -10,6 +10,7 @@ from firn_local import commit_progress
 from firn_local.aws import REGION
 from firn_local.claim import AlreadyRunning
 from firn_local.intrinsics import TemplateError
+from firn_local.other_s3 import NoOtherS3
 from firn_local.serving import PortInUse
 from firn_local.stack import Options, Stack, StackError
 
@@ -28,7 +29,7 @@ def up(options: Options, say: Callable[[str], None] = print) -> int:
     stack = Stack(options, say, ready=greet)
     try:
         stack.start()
-    except (StackError, AlreadyRunning, PortInUse, TemplateError) as error:
+    except (StackError, NoOtherS3, AlreadyRunning, PortInUse, TemplateError) as error:
         print(f"firn: {error}", file=sys.stderr)
         return 2
     try:
@@ -43,6 +44,8 @@ def greeting(stack: Stack) -> list[str]:
     """What people are told once it answers: addresses and folders."""
     about = stack.description
     where = "S3 in memory: gone when the stack stops" if stack.options.s3 else f"files in {stack.dir}"
+    if stack.options.other_s3 is not None:
+        where = f"S3 at {stack.options.other_s3.endpoint}, the catalog in {stack.dir}/s3"
     told = {"staging": stack.options.staging, "warehouse": stack.options.warehouse}
     elsewhere = [f"{what} at {url}" for what, url in told.items() if url]
     where = ", ".join([*elsewhere, *([] if len(elsewhere) == len(told) else [where])])

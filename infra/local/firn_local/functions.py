@@ -21,6 +21,7 @@ import msgspec
 
 from firn_local.environment import source_path
 from firn_local.fork_server import ForkServer
+from firn_local.other_s3 import key_of_caller
 from firn_local.template import Function
 from firn_local.worker import receive, send
 
@@ -244,6 +245,5 @@ def variables_of(spec: Function, environment: Mapping[str, str]) -> dict[str, st
         "POWERTOOLS_TRACE_DISABLED": "true",
         **spec.environment,
         **environment,
-        # One key for each function, as one role on AWS: the endpoint can tell who calls.
-        **({"AWS_ACCESS_KEY_ID": spec.name} if "AWS_ACCESS_KEY_ID" in environment else {}),
+        **key_of_caller(spec.name, environment),
     }

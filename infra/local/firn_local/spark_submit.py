@@ -14,6 +14,7 @@ from typing import Any
 from firn_local import java, spark_classes, spark_jars
 from firn_local.environment import ARCHIVE, CLOUD_JARS, CLOUD_LOCKS, JARS, JARS_LOCK, source_path
 from firn_local.image import Prepared
+from firn_local.other_s3 import key_of_caller
 
 # The JVM does not read TMPDIR, and the SQLite driver unpacks its library there: hence java.io.tmpdir. Jobs here live
 # for seconds: the optimising compiler would take half of their CPU and never pay it back (46 against 24 CPU seconds for
@@ -131,7 +132,7 @@ class SparkSubmit:
             **inherited,
             **self.environment,
             # As each function, so that the endpoint can tell who calls.
-            **({"AWS_ACCESS_KEY_ID": "job"} if "AWS_ACCESS_KEY_ID" in self.environment else {}),
+            **key_of_caller("job", self.environment),
             **_spark(),
             **({"PYTHONPATH": ""} if prepared.own_code else _own_code()),
             **prepared.environment,

@@ -1,7 +1,8 @@
 """The whole of Firn on this machine: AWS endpoint, EMR Serverless and function host in one process tree, on 127.0.0.1.
 
 {dir}/staging, {dir}/warehouse and {dir}/catalog.db hold the data and survive a restart and a kill; with `s3` they are
-in the memory of the S3 endpoint instead, and the catalog starts empty with them. Queues are in memory either way.
+in the memory of the S3 endpoint instead, and the catalog starts empty with them; with `other_s3` they are there, and
+the catalog is kept. Queues are in memory either way.
 Besides: {dir}/jobs/{run} (Spark's output), {dir}/logs (functions), {dir}/stack.json (addresses and this run's token,
 for the CLI).
 """
@@ -44,6 +45,7 @@ from firn_local.image import NoSuchImage, manifest
 from firn_local.image import python as image_python
 from firn_local.intrinsics import load
 from firn_local.invoke_api import InvokeApi
+from firn_local.other_s3 import OtherS3
 from firn_local.queues import create_queues
 from firn_local.spark_preparation import Preparation
 from firn_local.spark_submit import SparkSubmit
@@ -73,6 +75,7 @@ class Options:
 
     dir: Path = Path(".firn")
     s3: bool = False
+    other_s3: OtherS3 | None = None
     port: int = 8181
     config: Path | None = Path("firn.yaml")
     schedules: bool = True
@@ -130,7 +133,8 @@ class Stack:
         self.stop()
 
     def start(self) -> None:
-        """Start all parts; requests are answered then. Raises StackError, AlreadyRunning, PortInUse, TemplateError."""
+        """Start all parts; requests are answered then. Raises StackError, NoOtherS3, AlreadyRunning, PortInUse,
+        TemplateError."""
         if self.options.config is not None and not self.options.config.is_file():
             raise StackError(
                 f"{self.options.config} does not exist: `firn init` writes a first one, --config names another"
@@ -158,7 +162,8 @@ class Stack:
         # Of this run alone: other users of this machine reach the ports too, and shall start nothing as its owner.
         token = secrets.token_urlsafe(32)
         invoke = InvokeApi()
-        aws = AwsEndpoint(others={"emr-serverless": emr, "lambda": invoke}, observe=self._observe, secret_key=token)
+        secret = token if self.options.other_s3 is None else self.options.other_s3.secret_key
+        aws = AwsEndpoint(others={"emr-serverless": emr, "lambda": invoke}, observe=self._observe, secret_key=secret)
         self._aws = aws
         aws.start()
         self._stops += [aws.stop, runner.close]
@@ -172,7 +177,7 @@ class Stack:
             self._say(f"note: {note}")
         sqs = sqs_client(aws)
         queues = create_queues(sqs, template.queues)
-        environment |= aws.credentials | self._storage(template) | _job_environment(application, self.dir / "jobs")
+        environment |= self._storage(aws, template) | _job_environment(application, self.dir / "jobs")
         environment |= _CHECKOUT if self.options.job is None else self._upload(self.options.job, template)
         self._publish(environment)
 
@@ -232,13 +237,18 @@ class Stack:
         if self._host is not None and run.state != before:
             self._host.deliver(job_state_event(job_run(run, run.attempt, run.updated_at), before))
 
-    def _storage(self, template: Template) -> dict[str, str]:
-        """Make the stores and name them. With `s3` the catalog is new too: its tables' files went with memory."""
-        if self.options.s3:
-            for bucket in template.buckets.values():
-                self._request("PUT", f"/{bucket}")
-            shutil.rmtree(self.dir / "s3", ignore_errors=True)
-            (self.dir / "s3").mkdir()
+    def _storage(self, aws: AwsEndpoint, template: Template) -> dict[str, str]:
+        """Make the stores, and name them and how they are reached. With `s3` the catalog is new too: its tables' files
+        went with memory. Raises NoOtherS3."""
+        other = self.options.other_s3
+        if self.options.s3 or other is not None:
+            if other is None:
+                for bucket in template.buckets.values():
+                    self._request("PUT", f"/{bucket}")
+                shutil.rmtree(self.dir / "s3", ignore_errors=True)
+            else:
+                other.make_buckets(template.buckets.values())
+            (self.dir / "s3").mkdir(exist_ok=True)
             staging, warehouse = (template.buckets[name] for name in ("StagingBucket", "WarehouseBucket"))
             data, catalog = (f"s3://{staging}", f"s3://{warehouse}/warehouse"), self.dir / "s3" / "catalog.db"
         else:
@@ -247,8 +257,9 @@ class Stack:
             data, catalog = (f"file://{self.dir}/staging", f"file://{self.dir}/warehouse"), self.dir / "catalog.db"
         uri = self.options.catalog or ("glue://" if self.options.glue else f"sqlite:///{catalog}")
         staging, warehouse = self.options.staging or data[0], self.options.warehouse or data[1]
+        reached = aws.credentials | ({} if other is None else other.variables)
         clouds = cloud_environment() if self.options.staging or self.options.warehouse else {}
-        return {"FIRN_STAGING": staging, "FIRN_WAREHOUSE": warehouse, "FIRN_CATALOG_URI": uri, **clouds}
+        return {**reached, "FIRN_STAGING": staging, "FIRN_WAREHOUSE": warehouse, "FIRN_CATALOG_URI": uri, **clouds}
 
     def _image(self, package: Path) -> dict[str, str]:
         """The template's parameters for a packaged job. Raises StackError."""
