@@ -252,7 +252,7 @@ def _pipeline() -> Schema:
     files = section(
         "Files to write, in place of a table.",
         {
-            "to": text("s3://bucket/prefix or file:///folder, outside the warehouse."),
+            "to": text("s3://bucket/prefix, gs://…, abfss://… or file:///folder, outside the warehouse."),
             "format": words("Their format.", get_args(FileFormat), "parquet"),
             "compression": words("Their compression.", get_args(FileCompression), "zstd"),
             "path": text("Folders such as dt=%Y-%m-%d/region={region}."),

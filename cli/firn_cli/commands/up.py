@@ -1,6 +1,7 @@
 """`firn up`: the embedded stack in the foreground."""
 
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -35,6 +36,7 @@ def command(
     ] = "",
 ) -> None:
     """Run all of Firn on this machine until Ctrl-C. HTTP and SQS ingress, storage and Spark jobs, on loopback only."""
+    from firn.config.storage import read_place, read_staging
     from firn_local import Options, up
     from firn_local.other_s3 import NoOtherS3, OtherS3
 
@@ -51,8 +53,8 @@ def command(
         schedules=schedules,
         rate=_bytes(rate),
         queue_stream=queue_stream,
-        staging=_place(staging, "--staging"),
-        warehouse=_place(warehouse, "--warehouse"),
+        staging=_place(staging, "--staging", read_staging),
+        warehouse=_place(warehouse, "--warehouse", read_place),
     )
     raise typer.Exit(up(given))
 
@@ -72,11 +74,10 @@ def _first(config: Path, folder: Path) -> Path:
     return config
 
 
-def _place(url: str, option: str) -> str:
-    from firn.config.storage import read_place
-
+def _place(url: str, option: str, read: Callable[[str, Sequence[str]], str]) -> str:
+    """An address; S3 is left out: the stack has one of its own, and its credentials in the environment."""
     try:
-        return url and read_place(url, ("gs", "abfss", "file"))
+        return url and read(url, ("gs", "abfss", "file"))
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint=option) from error
 

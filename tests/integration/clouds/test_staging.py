@@ -103,3 +103,11 @@ def test_a_wrong_key_is_refused_and_told(server: Any, monkeypatch: pytest.Monkey
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "other")
     with pytest.raises(ConfigError, match="is the key of other"):
         open_store(server.url("keys"))
+
+
+def test_azures_short_form_is_the_same_container(cloud: Any) -> None:
+    if not cloud.url("x").startswith("abfss:"):
+        pytest.skip("Azure's alone")
+    put(open_store("az://lake/short/form"), "a", b"x")
+    assert get(open_store(cloud.url("short/form")), "a") == b"x"
+    assert paths(open_store("az://lake/short"), "form") == ["form/a"]

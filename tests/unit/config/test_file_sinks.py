@@ -51,8 +51,8 @@ def test_all_of_it_is_read() -> None:
     ("files", "error"),
     [
         ("format: json", "files.to: is missing; write to: s3://bucket/prefix, or file:///path for a folder"),
-        ("to: gs://acme/x", "files.to: gs:// is not supported here; write s3://bucket/prefix or file:///absolute/path"),
-        ("to: abfss://acme/x", "files.to: abfss:// is not supported here; write s3://bucket/prefix or"),
+        ("to: gs://Acme/x", "files.to: 'Acme' is not a bucket's name; write gs://bucket/prefix"),
+        ("to: abfss://acme/x", "files.to: 'acme' names no container of an account; write abfss://container@account"),
         ("to: acme/x", "files.to: 'acme/x' is not an address"),
         ("to: 's3://a/../b'", "files.to: 's3://a/../b' holds an empty folder, . or ..; write the folders' own names"),
         ("to: s3://a//b", "holds an empty folder"),

@@ -3,6 +3,7 @@
 import pytest
 
 from firn.config.reader import parse
+from firn.config.storage import read_staging
 from firn.errors import ConfigError
 
 GOOD = "tables: {a.b: {to: shop.b}}"
@@ -215,6 +216,16 @@ def test_problems_at_the_top(text: str, told: str) -> None:
 )
 def test_warehouses_of_each_storage(warehouse: str) -> None:
     assert parse(f"warehouse: {warehouse}/\nstreams: {{shop: {{{GOOD}}}}}").warehouse == warehouse
+
+
+def test_staged_data_may_lie_in_the_environments_account() -> None:
+    assert read_staging(" az://lake/a b/ ", ("gs",)) == "az://lake/a b"
+    assert read_staging("az://lake", ("gs",)) == "az://lake"
+    assert read_staging("gs://acme-lake/x/", ("gs",)) == "gs://acme-lake/x"
+    with pytest.raises(ValueError, match="'Lake' is not a container's name"):
+        read_staging("az://Lake/x", ("gs",))
+    with pytest.raises(ValueError, match="s3:// is not supported here; write gs://bucket/prefix"):
+        read_staging("s3://lake/x", ("gs",))
 
 
 @pytest.mark.parametrize("warehouse", ["gs://acme-lake/w", "abfss://lake@acme.dfs.core.windows.net/w"])

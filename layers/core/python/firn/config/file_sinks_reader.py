@@ -9,7 +9,7 @@ from firn.config.file_sinks import COMPRESSIONS, FileCompression, FileFormat, Fi
 from firn.config.model import StreamConfig
 from firn.config.problems import Section, shown
 from firn.config.sink_path import NO_FOLDERS
-from firn.config.storage import read_place
+from firn.config.storage import SCHEMES, read_place
 
 KEYS: Final = ("to", "format", "compression", "path", "time", "roll")
 ROLL_KEYS: Final = ("every", "size")
@@ -67,7 +67,7 @@ def _size(text: str) -> int:
 
 def _read_to(text: str) -> str:
     """The address. Raises ValueError, whose text says what to write."""
-    to = read_place(text, ("s3", "file"))
+    to = read_place(text, SCHEMES)
     place = to.partition("://")[2]
     odd = next((one for one in place if not _TO.fullmatch(one)), None)
     if odd is not None:

@@ -37,6 +37,16 @@ def is_cloud(address: str) -> bool:
     return address.startswith(("abfss://", "gs://"))
 
 
+def read_staging(text: str, schemes: Sequence[str]) -> str:
+    """The same of staged data, whose account may be the environment's: `az://container/prefix` is taken too."""
+    found = re.fullmatch(r"az://([^/]*)(/.*)?", text.strip().rstrip("/"), re.DOTALL)
+    if found is None:
+        return read_place(text, schemes)
+    if not _CONTAINER.fullmatch(found[1]):
+        raise ValueError(f"{found[1]!r} is not a container's name; write az://container/prefix")
+    return found[0]
+
+
 def read_place(text: str, schemes: Sequence[str]) -> str:
     """An address that jobs write to, without a slash at its end. `schemes`: those of SCHEMES that are taken. Raises
     ValueError, whose text says what to write."""
