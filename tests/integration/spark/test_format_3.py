@@ -189,7 +189,7 @@ def placed(one: Lake, table: Table) -> tuple[str, Removal]:
 
 
 def land(one: Lake, table: Table, path: str, removal: Removal) -> None:
-    written = mirror_commit.Written([], removal, {path: removal})  # type: ignore[dict-item]
+    written = mirror_commit.Written([], removal, {path: pa.array([0], pa.int64())})
     mirror_commit.land(one.spark, table, written, table.state.snapshot_id, {}, "spec")
 
 
