@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from firn.config.file_writing import OLDEST_FORMAT
+from firn.config.file_writing import NEWEST_FORMAT, OLDEST_FORMAT
 from firn_spark.files import readable_files
 from firn_spark.files.copy_on_write import kept_rows
 from firn_spark.files.row_lineage import lineage_of, with_lineage
@@ -70,7 +70,7 @@ def merge(spark: SparkSession, table: Table, stream: str) -> Merged | None:
     done), fence.CommitUnknown, StorageUnavailable, UnknownOutcome.
     """
     snapshot = table.head()
-    if snapshot is None or table.branch is not None:
+    if snapshot is None or table.branch is not None or not OLDEST_FORMAT <= table.state.version <= NEWEST_FORMAT:
         return None
     io, specs = table.java.io(), table.java.specs()
     gone = _delete_files(spark, table, snapshot, io, specs)

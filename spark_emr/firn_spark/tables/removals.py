@@ -55,7 +55,7 @@ NOTHING: Final = Removal()
 def removal_of(spark: SparkSession, table: Table, places: Places) -> Removal:
     """Files of deletes for these rows, written. Raises LostRace if one of the data files is no longer in the table,
     StorageUnavailable, UnknownOutcome, TerminalError for a damaged vector."""
-    if table.state.version == OLDEST_FORMAT:
+    if table.state.version <= OLDEST_FORMAT:
         return Removal(write_from_driver(spark, table, places))
     before = _Before(spark, table, places)
     body, blobs = puffin(before.merged(places))

@@ -122,7 +122,6 @@ def test_what_is_named_has_few_files_and_snapshots_and_the_same_rows(
 
 
 FOREIGN: dict[str, tuple[str, int, str, str]] = {
-    "format 1": ("", 1, "", "format version 1"),
     "an order of its own": ("", 2, "WRITE ORDERED BY v DESC", "its own sort order"),
     "a type that Spark has not": ("", 2, "time", "holds a time"),
     "files that are shared": (
