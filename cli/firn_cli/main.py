@@ -11,6 +11,7 @@ from firn.deployment.target import use_target
 from firn.errors import FirnError
 from firn.extras import missing
 from firn_cli.commands import (
+    adopt,
     alerts,
     audit,
     backfill,
@@ -70,6 +71,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "files": files.command,
     "explain": explain.command,
     "export-metadata": export_metadata.command,
+    "adopt": adopt.command,
     "diff": diff.command,
     "follow": follow.command,
     "status": status.command,
