@@ -6,7 +6,7 @@ export AWS_EC2_METADATA_DISABLED := true
 export SAM_CLI_TELEMETRY := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-sam setup-checkov setup-localstack setup-tests setup-engines setup-trino setup-servers setup-versitygw setup-bench setup-kafka demo example-postgres example-mysql example-kafka example-backfill up docs setup-docs deploy-local undeploy-local test test-unit test-property test-model test-stack test-spark test-e2e test-servers mutants soak check check-code check-functions sam templates cfn-lint checkov hadolint package wheel upload bench lock clean console-assets console-lighthouse
+.PHONY: help setup read-matrix setup-sam setup-checkov setup-localstack setup-tests setup-engines setup-trino setup-servers setup-versitygw setup-bench setup-kafka demo example-postgres example-mysql example-kafka example-backfill up docs setup-docs deploy-local undeploy-local test test-unit test-property test-model test-stack test-spark test-e2e test-servers mutants soak check check-code check-functions sam templates cfn-lint checkov hadolint package wheel upload bench lock clean console-assets console-lighthouse
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -85,6 +85,8 @@ test-servers: setup-servers setup-versitygw  ## tests against real servers that 
 	  tests/integration/stack/test_files_in_s3.py tests/integration/spark/test_storages.py \
 	  -k "hive or metastore or nessie or versitygw"
 	@$(BIN)/python -m pytest tests/integration/clouds tests/integration/spark/test_clouds.py
+	@# Of the engines of others those that `make setup-engines` and `make setup-trino` have fetched.
+	@$(BIN)/python -m pytest tests/integration/spark/test_read_matrix.py tests/integration/spark/test_engines.py tests/integration/spark/test_trino.py
 
 mutants: setup  ## seeded mistakes: each must be found by the test that names it, with Spark and Iceberg too
 	@FIRN_MUTANTS=all $(BIN)/python -m pytest tests/mutants
@@ -152,6 +154,10 @@ console-lighthouse: setup-tests  ## the console's pages by Lighthouse, medians o
 
 setup-engines:
 	@$(PYTHON) infra/setup/setup.py --engines
+
+# Which engine sees which type: read with all that can be had here, and written into docs/types.md with versions and day.
+read-matrix: setup-engines setup-trino  ## the table of engines and types in docs/types.md, by reading (needs Java 24, Maven)
+	@FIRN_READ_MATRIX=write $(BIN)/python -m pytest -q tests/integration/spark/test_read_matrix.py
 
 setup-trino:
 	@$(PYTHON) infra/setup/setup.py --trino

@@ -22,7 +22,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 TRINO: Final = ROOT / ".cache" / "trino"
 JARS: Final = ROOT / ".cache" / "jars"
 _JAVA: Final = 24  # what Trino 476 runs on, or newer
-_SECONDS: Final = 120
+_SECONDS: Final = 300
 _JVM: Final = (
     "-Xmx1G",
     "--add-modules=jdk.incubator.vector",
@@ -93,6 +93,20 @@ def trino(folder: Path, catalog: dict[str, str]) -> Iterator[Ask]:
             yield lambda sql: _asked(port, sql)
         finally:
             server.kill()
+
+
+def sql_catalog(uri: str, warehouse: str) -> dict[str, str]:
+    """The settings of a catalog in a SQLite file (`sqlite:///…`), as `trino` takes them."""
+    jdbc = "iceberg.jdbc-catalog."
+    return {
+        "iceberg.catalog.type": "jdbc",
+        f"{jdbc}driver-class": "org.sqlite.JDBC",
+        f"{jdbc}connection-url": uri.replace("sqlite:///", "jdbc:sqlite:"),
+        f"{jdbc}catalog-name": "firn",
+        f"{jdbc}default-warehouse-dir": warehouse,
+        "fs.native-local.enabled": "true",
+        "local.location": "/",
+    }
 
 
 def write(file: Path, settings: dict[str, str]) -> None:

@@ -12,6 +12,7 @@ from firn.deployment.terminal import say
 from firn.errors import FirnError
 from firn.extras import missing
 from firn_cli.commands import (
+    adopt,
     alerts,
     audit,
     backfill,
@@ -71,6 +72,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "files": files.command,
     "explain": explain.command,
     "export-metadata": export_metadata.command,
+    "adopt": adopt.command,
     "diff": diff.command,
     "follow": follow.command,
     "status": status.command,

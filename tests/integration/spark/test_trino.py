@@ -19,7 +19,7 @@ from tests.integration.spark import test_ddl, test_engines
 from tests.integration.spark.engine_reads import plain_rows
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_engines import COLUMNS
-from tests.trino import Ask, TrinoError, missing, trino
+from tests.trino import Ask, TrinoError, missing, sql_catalog, trino
 
 pytestmark = [pytest.mark.spark, pytest.mark.skipif(missing() is not None, reason=missing() or "")]
 
@@ -43,17 +43,7 @@ ORDER = SortOrder(SortField(4, IdentityTransform(), SortDirection.DESC, NullOrde
 @pytest.fixture(scope="module")
 def ask(made: Lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
     """A Trino over the catalog of `made`."""
-    jdbc = "iceberg.jdbc-catalog."
-    settings = {
-        "iceberg.catalog.type": "jdbc",
-        f"{jdbc}driver-class": "org.sqlite.JDBC",
-        f"{jdbc}connection-url": made.catalog_uri.replace("sqlite:///", "jdbc:sqlite:"),
-        f"{jdbc}catalog-name": "firn",
-        f"{jdbc}default-warehouse-dir": made.warehouse,
-        "fs.native-local.enabled": "true",
-        "local.location": "/",
-    }
-    with trino(tmp_path_factory.mktemp("trino"), settings) as running:
+    with trino(tmp_path_factory.mktemp("trino"), sql_catalog(made.catalog_uri, made.warehouse)) as running:
         yield running
 
 

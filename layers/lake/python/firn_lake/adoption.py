@@ -1,0 +1,118 @@
+"""Whether a table that others made can become a stream's mirror: its key, columns and writers. Nothing is changed."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from firn.config.names import is_left_out
+from firn.errors import TerminalError
+from firn.maintenance.unfed import WRITERS
+from firn.tables.table_state import TableState, parse
+from firn_lake.lake import Lake
+from firn_lake.writing.stream_ownership import is_firns, streams_of
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+_FORMATS: Final = (1, 2)
+_NAMED: Final = 10  # columns that a line names
+
+
+@dataclass(frozen=True)
+class Adoption:
+    """What was found of one table.
+
+    rows       that it has; None where they can't be read
+    against    why it can't become a mirror as it is, each with what to do
+    beware     what holds no one up and should be known
+    rule       the line of firn.yaml, under `tables:` of a stream
+    """
+
+    table: str
+    rows: int | None
+    against: tuple[str, ...]
+    beware: tuple[str, ...]
+    rule: str
+
+    @property
+    def fits(self) -> bool:
+        """Whether nothing speaks against it."""
+        return not self.against
+
+
+def adoption(lake: Lake, name: str, key: Sequence[str], source: str) -> Adoption:
+    """What makes of the table `name` the mirror of the source table `source` with this key, or hinders it. Reads the
+    key's columns of all rows.
+
+    Raises TableNotFound, StorageUnavailable, and what the catalog raises.
+    """
+    table = lake.table(name).iceberg
+    full = lake.table(name).name
+    state = parse(table.metadata.model_dump_json())
+    against = [*_owned(table, full), *_key(state, key)]
+    rows: int | None = None
+    if not against:
+        try:
+            rows, *counts = _counted(lake, full, key)
+            against += _rows(key, *counts)
+        except TerminalError as error:
+            against.append(f"its rows can't be read: {error}")
+    rule = f"{source}: {{to: {full}, key: [{', '.join(key)}]}}"
+    return Adoption(full, rows, tuple(against), tuple(_beware(table, state)), rule)
+
+
+def _owned(table: "Table", name: str) -> Iterator[str]:
+    if is_firns(table.metadata):
+        fed = ", ".join(streams_of(table.metadata)) or "a deployment of Firn"
+        yield f"it is fed by {fed} already: leave it there, or drop it and let this stream make its own"
+    if table.metadata.format_version not in _FORMATS:
+        yield f"{name} is of format {table.metadata.format_version}, which is not adopted: copy its rows"
+
+
+def _key(state: TableState, key: Sequence[str]) -> Iterator[str]:
+    columns, unknown = state.columns()
+    kinds = {column.name: column.type for column in columns}
+    for one in key:
+        if one in unknown or (one in kinds and kinds[one].nested):
+            yield f"its column {one} has a type that no key of Firn's has: name others with --key"
+        elif one not in kinds:
+            yield f"it has no column {one}: name those of its key with --key ({', '.join(list(kinds)[:_NAMED])}, …)"
+
+
+def _counted(lake: Lake, name: str, key: Sequence[str]) -> tuple[int, int, int]:
+    """(rows, those with a null in the key, keys that more than one row has). Raises as Lake.sql."""
+    columns = ", ".join('"' + one.replace('"', '""') + '"' for one in key)
+    null = " OR ".join('"' + one.replace('"', '""') + '" IS NULL' for one in key)
+    sql = (
+        f"SELECT coalesce(sum(n), 0)::BIGINT AS rows, coalesce(sum(n) FILTER ({null}), 0)::BIGINT AS nulls, "  # noqa: S608
+        f"count(*) FILTER (n > 1) AS doubled FROM (SELECT {columns}, count(*) AS n FROM {name} GROUP BY ALL)"
+    )
+    (found,) = lake.sql(sql).pylist()
+    return found["rows"], found["nulls"], found["doubled"]
+
+
+def _rows(key: Sequence[str], nulls: int, doubled: int) -> Iterator[str]:
+    of = ", ".join(key)
+    if nulls:
+        yield f"{nulls:,} rows have a null in the key ({of}): no change would meet them; fill or delete them"
+    if doubled:
+        yield (
+            f"{doubled:,} keys ({of}) have several rows: reads show all until the key's next change leaves one; "
+            "remove those that do not count"
+        )
+
+
+def _beware(table: "Table", state: TableState) -> Iterator[str]:
+    _, unknown = state.columns()
+    kept = sorted(unknown)[:_NAMED]
+    if kept:
+        yield f"columns that no change can fill: {', '.join(kept)}; old rows keep theirs, new ones have null"
+    left_out = [str(field["name"]) for field in state.fields if is_left_out(str(field["name"]))][:_NAMED]
+    if left_out:
+        yield f"columns under names that Firn or Iceberg keeps: {', '.join(left_out)}; no change fills them"
+    writers = sorted({name for one in state.ancestry for name in one if name.startswith(WRITERS)})[:_NAMED]
+    if writers:
+        yield f"another writer has left its place in the table ({', '.join(writers)}): end it before the stream begins"
+    if table.properties.get("write.wap.enabled") == "true":
+        yield "write.wap.enabled is set: other writers may stage rows that main has not"
+    yield "a rebuild in place is refused: its first rows are in no log. Take a tag of it now: firn refs tag"
