@@ -1,5 +1,6 @@
 """`sam build` and `sam deploy`, as anybody would type them, against LocalStack."""
 
+import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,6 +23,7 @@ class Stack(NamedTuple):
 
 def build(folder: Path, template: Path) -> Path:
     """Build the functions and the layer; -> the built template. What has not changed is not built again."""
+    _forget_compiled(REPOSITORY)
     _sam(
         folder,
         {},
@@ -29,6 +31,13 @@ def build(folder: Path, template: Path) -> Path:
         *("--build-dir", str(folder / "build"), "--cache-dir", str(folder / "cache")),
     )
     return folder / "build" / "template.yaml"
+
+
+def _forget_compiled(repository: Path) -> None:
+    """Removes what Python left beside the sources: to sam they are others with it, and all would be built again."""
+    for sources in (repository / "functions", repository / "layers"):
+        for compiled in list(sources.rglob("__pycache__")):
+            shutil.rmtree(compiled, ignore_errors=True)
 
 
 def deploy(folder: Path, port: int, built: Path, name: str, parameters: Mapping[str, str]) -> bool:
