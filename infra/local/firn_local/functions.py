@@ -21,6 +21,7 @@ import msgspec
 
 from firn_local.environment import source_path
 from firn_local.fork_server import ForkServer
+from firn_local.heaps import LARGE
 from firn_local.other_s3 import key_of_caller
 from firn_local.template import Function
 from firn_local.worker import receive, send
@@ -232,6 +233,7 @@ def variables_of(spec: Function, environment: Mapping[str, str]) -> dict[str, st
         "HOME": os.environ.get("HOME", "/"),
         "LANG": "C.UTF-8",
         "TZ": ":UTC",
+        "MALLOC_MMAP_THRESHOLD_": str(LARGE),  # as of the stack itself
         "PYTHONUNBUFFERED": "1",
         "PYTHONPATH": os.pathsep.join(filter(None, path)),
         "LAMBDA_TASK_ROOT": str(spec.code),
