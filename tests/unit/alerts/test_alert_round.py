@@ -20,6 +20,7 @@ from firn.config.reader import parse
 from firn.ingest.accept import accept
 from firn.log import alert_log, backlog, backlog_gate, holds, layout, pulls
 from firn.log.alert_log import place_of
+from firn.log.batches import UnreadableBatch
 from firn.log.holds import Quarantine
 from firn.log.published_configs import publish
 from firn.log.store import Store, paths
@@ -422,6 +423,22 @@ def test_freshness_believes_a_new_state_that_says_well_and_else_the_log(store: S
     assert run("late", minutes=50).begun == 1  # nobody dispatches any more
     tell(hours=0.1, minutes=51)
     assert run("late", minutes=52).ended == 1
+
+
+def test_a_log_that_nobody_can_read_or_dispatch_is_late_and_keeps_no_other_from_being_looked_at(
+    store: Store, run: Run, place: Path, receiver: Receiver
+) -> None:
+    config = publish(store, configured(place, "dead", "late", "orders"))
+    letters(store, config, 2)
+    store.put(layout.epoch_path("shop", 1), b"garbage")
+    assert run(config=config) == Rounded(begun=2, sent=2)
+    said = {one["alert"]: one["text"] for one in receiver.messages}
+    assert said.keys() == {"dead", "late"}
+    assert "its log can't be read (UnreadableBatch); firn status says why" in said["late"]
+    with pytest.raises(UnreadableBatch, match=r"epochs/shop/0+1\.json was overwritten or damaged"):
+        backlog.look(store, "shop", datetime.now(UTC))
+    store.delete(layout.epoch_path("shop", 1))
+    assert run(config=config) == Rounded(ended=1, sent=1)
 
 
 def test_views_name_what_is_watched_in_words(place: Path) -> None:

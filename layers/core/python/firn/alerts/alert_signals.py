@@ -14,7 +14,7 @@ from firn.config.alerts import AlertRule
 from firn.config.model import Config, StreamConfig
 from firn.config.names import TableName
 from firn.deployment.terminal import counted, size
-from firn.errors import FirnError
+from firn.errors import FirnError, TransientError
 from firn.log import backlog, backlog_gate, cuts, holds
 from firn.log.holds import Quarantine
 from firn.log.store import Store
@@ -84,10 +84,20 @@ class Observer:
 
     def _freshness(self, rule: AlertRule, stream: StreamConfig) -> Iterator[Signal]:
         state = backlog_gate.read(self.store, stream.name)
-        seconds = state.age(self.now) if state is not None and state.fresh(self.now) else None
+        told = state.age(self.now) if state is not None and state.fresh(self.now) else None
+        if told is not None and told < rule.over * _RELAX:
+            yield _late(rule, stream.name, "", told)
+            return
         # Nobody dispatches, or it fails: all the more is waiting. Or what it wrote a minute ago is committed by now.
-        if seconds is None or seconds >= rule.over * _RELAX:
+        try:
             seconds = age(self.store, backlog.look(self.store, stream.name, self.now).first, self.now) or 0.0
+        except TransientError:
+            raise
+        except Exception as error:  # noqa: BLE001 (whatever an object of the log holds, dispatch fails on it as well)
+            if told is None:
+                yield _unreadable(rule, stream.name, error)
+                return
+            seconds = told
         yield _late(rule, stream.name, "", seconds)
 
     def _tables(self, rule: AlertRule, streams: Sequence[StreamConfig]) -> Seen:
@@ -166,7 +176,9 @@ def _looked(rule: AlertRule, stream: StreamConfig, look: Callable[[AlertRule, St
         return look(rule, stream)
     except FirnError as error:
         _log.warning("%s of %s is not known: %s", rule.on, stream.name, error)
-        return None
+    except Exception as error:  # noqa: BLE001 (one stream whose objects can't be read keeps no other from being looked at)
+        _log.warning("%s of %s is not known: %s", rule.on, stream.name, type(error).__name__)
+    return None
 
 
 def _late(rule: AlertRule, stream: str, subject: str, seconds: float) -> Signal:
@@ -175,6 +187,14 @@ def _late(rule: AlertRule, stream: str, subject: str, seconds: float) -> Signal:
         f"{span(rule.over)}); firn status says what holds it"
     )
     return Signal(stream, subject, seconds, rule.over, "seconds", text)
+
+
+def _unreadable(rule: AlertRule, stream: str, error: Exception) -> Signal:
+    text = (
+        f"{stream} may be late: nobody has dispatched it for 10 min or more, and its log can't be read "
+        f"({type(error).__name__}); firn status says why"
+    )
+    return Signal(stream, "", 0, rule.over, "seconds", text, surely=True)
 
 
 def _held(stream: str, name: str, case: Quarantine) -> Signal:

@@ -11,13 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-import msgspec
-
 from firn.config.model import StreamConfig
 from firn.config.names import TableName
 from firn.errors import EventError, FirnError
 from firn.log import cuts, epochs, holds, layout, published_configs
-from firn.log.batches import FORMAT, BatchMeta, UnreadableBatch, read_meta
+from firn.log.batches import BatchMeta, UnreadableBatch, read_meta
 from firn.log.cuts import Cut
 from firn.log.dead_letters import replay_marks
 from firn.log.dead_letters.letters import Counts, count_dead
@@ -156,14 +154,10 @@ def read(store: Store, stream: str, tables: Tables, tick: Tick = _silent) -> Led
 
 def _epochs(store: Store, stream: str, tick: Tick, before: Mapping[int, Epoch] | None = None) -> dict[int, Epoch]:
     """All sealed epochs; those of `before`, which never change, are not read again."""
-    decode = msgspec.json.Decoder(Epoch).decode
 
     def look(n: int) -> Epoch | None:
         data = get(store, layout.epoch_path(stream, n))
-        epoch = None if data is None else decode(data)
-        if epoch is not None and epoch.format > FORMAT:
-            raise UnreadableBatch(f"epoch {n} of {stream} has format {epoch.format}: update this side of Firn first")
-        return epoch
+        return None if data is None else epochs.decoded(stream, n, data)
 
     found = dict(before or {})
     new = [n for n in epochs.numbers(store, stream) if n not in found]

@@ -90,20 +90,32 @@ def numbers(store: Store, stream: str, after: int = 0) -> list[int]:
 
 
 def read(store: Store, stream: str, n: int) -> Epoch | None:
-    """Epoch `n`, None if it is not sealed (or expired). Raises StorageUnavailable, UnreadableBatch (a newer format)."""
+    """Epoch `n`, None if it is not sealed (or expired). Raises StorageUnavailable, and UnreadableBatch as `decoded`."""
     known = _known.of(store)
     if (stream, n) not in known:
         found = get_version(store, layout.epoch_path(stream, n))
         if found is None:
             return None
-        epoch = _decode(found[0])
-        if epoch.format > FORMAT:
-            raise UnreadableBatch(f"epoch {n} of {stream} has format {epoch.format}: update this side of Firn first")
+        epoch = decoded(stream, n, found[0])
         if len(known) >= _KNOWN_LIMIT:
             known.clear()
         known[stream, n] = found[1], epoch
         return epoch
     return known[stream, n][1]
+
+
+def decoded(stream: str, n: int, data: bytes) -> Epoch:
+    """Epoch `n` by its object. Raises UnreadableBatch (a newer format, or damaged)."""
+    try:
+        epoch = _decode(data)
+    except msgspec.MsgspecError as error:
+        raise UnreadableBatch(
+            f"epoch {n} of {stream} is no epoch: {layout.epoch_path(stream, n)} was overwritten or damaged; put the "
+            "object back as it was sealed, from the bucket's versions or a backup"
+        ) from error
+    if epoch.format > FORMAT:
+        raise UnreadableBatch(f"epoch {n} of {stream} has format {epoch.format}: update this side of Firn first")
+    return epoch
 
 
 def read_range(store: Store, stream: str, first: int, last: int) -> list[Epoch]:

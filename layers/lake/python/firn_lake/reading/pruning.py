@@ -164,9 +164,9 @@ class Pruned:
         groups = self.row_groups_skipped
         inside = f", without {groups:,} of their row groups" if groups else ""
         out = f"; left out: {', '.join(left)}" if left else ""
-        return (
-            f"{kept.files:,} of {total.files:,} files ({kept.bytes:,} of {total.bytes:,} bytes) are read{inside}{out}"
-        )
+        noun, verb = ("file", "is") if total.files == 1 else ("files", "are")
+        sizes = f"({kept.bytes:,} of {total.bytes:,} bytes)"
+        return f"{kept.files:,} of {total.files:,} {noun} {sizes} {verb} read{inside}{out}"
 
     def __repr__(self) -> str:
         return f"<{self.table} at snapshot {self.snapshot} where {self.filter}: {self}>"
