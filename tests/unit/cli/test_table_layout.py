@@ -9,6 +9,7 @@ import struct
 import termios
 
 import pytest
+from rich.cells import cell_len
 
 from firn.deployment.table_layout import GAP, fitted, harmless, readable, wrapped
 from firn.deployment.terminal import counted, print_table, say
@@ -103,13 +104,14 @@ def test_one_is_not_several() -> None:
 def test_a_sentence_is_broken_at_spaces_and_a_command_in_it_nowhere() -> None:
     batch = "shop.01a216017f4b3e3098063c2c4d5c"
     said = f"shop: 1 event: 0 committed, 1 dead letter (no_key), see firn dead show {batch}; up to epoch 2 in 1 table"
-    lines = readable(said, 60)
+    lines = readable(said, 60, length=cell_len)
     assert lines == [
         "shop: 1 event: 0 committed, 1 dead letter (no_key), see",
         f"firn dead show {batch}; up to",
         "epoch 2 in 1 table",
     ]
     assert " ".join(lines) == said
+    assert max(map(len, readable(said, 57, length=cell_len))) <= 57
     assert readable("state   a b c d e f g h i j k l m n o p q r s t", 32, 8)[1:] == ["        m n o p q r s t"]
 
 

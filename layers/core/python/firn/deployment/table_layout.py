@@ -14,7 +14,7 @@ GAP: Final = 2
 
 _LEAST_PROSE: Final = 24
 _COMMAND: Final = re.compile(r"(?<![\w./-])firn(?: [^\s;,()`]+){1,8}")
-_KEPT: Final = "\0"  # for a space at which nothing is broken
+_KEPT: Final = "\ue000"  # for a space at which nothing is broken: of nobody's alphabet, and one cell wide
 # Codes that a terminal obeys, or that turn the order of a line around: rows may hold them, and are only shown.
 _OBEYED: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
