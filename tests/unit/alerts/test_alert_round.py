@@ -441,6 +441,25 @@ def test_a_log_that_nobody_can_read_or_dispatch_is_late_and_keeps_no_other_from_
     assert run(config=config) == Rounded(ended=1, sent=1)
 
 
+def test_who_may_see_one_stream_sees_its_alerts_and_no_place_of_a_secret(store: Store, run: Run, place: Path) -> None:
+    hold(store)
+    hold(store, "shop.hidden", n=2)
+    (place / "key").unlink()
+    assert run("held").failed == 2
+    config = publish(store, configured(place, "held", "slot"))
+
+    def seen(stream: str, table: str | None, **more: bool) -> Any:
+        return alerts_view(
+            store, config, datetime.now(UTC), sees=lambda s, t: s == stream and t in (None, table), **more
+        )
+
+    found = seen("shop", "shop.orders", whole=False)
+    assert ([one.subject for one in found.alerts], found.rules) == (["shop.orders"], ())
+    assert str(place) not in str(found)
+    assert str(place) in str(seen("shop", "shop.orders"))
+    assert seen("crm", None, whole=False).alerts == ()
+
+
 def test_views_name_what_is_watched_in_words(place: Path) -> None:
     config = parse(configured(place, *RULES))
     found = {one.name: one.watches for one in alerts_view(MemoryStore(), config, datetime.now(UTC)).rules}

@@ -13,7 +13,8 @@ from firn_console.shell_words import command
 
 def alerts(asked: Asked) -> AlertsView:
     """Rules, targets, and what lasts or ended lately. Raises StorageUnavailable."""
-    return alerts_view(asked.store, asked.config, asked.now, sees=asked.grant.sees)
+    whole = asked.grant.streams is None and asked.grant.tables is None
+    return alerts_view(asked.store, asked.config, asked.now, sees=asked.grant.sees, whole=whole)
 
 
 def says(asked: Asked, fields: Mapping[str, str]) -> tuple[str, str]:

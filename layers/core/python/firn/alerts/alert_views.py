@@ -22,7 +22,8 @@ T = TypeVar("T")
 
 
 class TargetView(msgspec.Struct, frozen=True):
-    """A target: `kind` webhook or sns; `where`: the place of the secret that holds its URL, or the topic's ARN."""
+    """A target: `kind` webhook or sns; `where`: the place of the secret that holds its URL, or the topic's ARN; "" for
+    who may not see all of the stack."""
 
     name: str
     kind: str
@@ -78,17 +79,18 @@ def alerts_view(
     *,
     most_ended: int = MOST_ENDED,
     sees: Callable[[str, str | None], bool] = lambda _stream, _table: True,
+    whole: bool = True,
 ) -> AlertsView:
-    """How the alerts are. `sees`: whether the one who asks may see a stream, and a table of it. Raises
-    StorageUnavailable."""
+    """How the alerts are. `sees`: whether the one who asks may see a stream, and a table of it; `whole`: and all of the
+    stack, so that where its secrets lie is told too. Raises StorageUnavailable."""
     alerts = config.alerts or Alerts()
     known = [alert for some in alert_log.read_all(store).alerts.values() for alert in some]
     lasting = sorted((one for one in known if one.ended_at is None), key=lambda one: one.began_at, reverse=True)
     ended = sorted((one for one in known if one.ended_at is not None), key=lambda one: one.began_at, reverse=True)
     with ThreadPoolExecutor(_READS_AT_ONCE) as pool:
-        views = list(pool.map(lambda one: _view(store, one, alerts, now), (*lasting, *ended[:most_ended])))
+        views = list(pool.map(lambda one: _view(store, one, alerts, now, whole), (*lasting, *ended[:most_ended])))
     return AlertsView(
-        tuple(_target(one) for one in alerts.targets.values()),
+        tuple(_target(one, whole) for one in alerts.targets.values()),
         tuple(
             RuleView(rule.name, rule.on, watches(rule), rule.to, sum(one.rule == rule.name for one in lasting))
             for rule in alerts.rules.values()
@@ -118,19 +120,20 @@ def watches(rule: AlertRule) -> str:
             return f"sources of {where}: a slot is {size(rule.over)} behind, or nobody reads it"
 
 
-def _target(target: Target) -> TargetView:
-    if isinstance(target, Webhook):
-        return TargetView(target.name, "webhook", target.address)
-    return TargetView(target.name, "sns", target.arn)
+def _target(target: Target, whole: bool) -> TargetView:
+    kind, where = ("webhook", target.address) if isinstance(target, Webhook) else ("sns", target.arn)
+    return TargetView(target.name, kind, where if whole else "")
 
 
-def _view(store: Store, alert: Alert, alerts: Alerts, now: datetime) -> AlertView | None:
+def _view(store: Store, alert: Alert, alerts: Alerts, now: datetime, whole: bool) -> AlertView | None:
     begun = alert_log.begun_of(store, alert)
     if begun is None:
         return None
     ended = alert_log.ended_of(store, alert) if alert.ended_at is not None else None
     moments: Sequence[Moment] = ("begun",) if ended is None else ("begun", "ended")
     told = tuple(_told(store, alert, moment, name, alerts, now) for name in begun.to for moment in moments)
+    if not whole:  # why names the secret
+        told = tuple(msgspec.structs.replace(one, why="") for one in told)
     text = begun.text if ended is None else ended.text
     return AlertView(
         alert.rule, begun.on, begun.stream, begun.subject, text, begun.at, None if ended is None else ended.at, told
