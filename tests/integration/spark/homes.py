@@ -1,10 +1,15 @@
-"""The two homes of the engine: the job's own process, and Spark's tasks by slices of the keys."""
+"""The two homes of the engine: the job's own process, and Spark's tasks by slices of the keys. And the catalogs."""
 
 import pytest
 
 from firn_spark.slices import slice_engine
+from tests.soak import long_only
 
 HOMES = pytest.mark.parametrize("home", ["driver", "slices"])  # soak.in_turn says which of them CI runs
+
+_OTHERS = (pytest.param("rest", marks=long_only), "hive")  # hive: skipped where there is none
+OTHER_CATALOGS = pytest.mark.parametrize("catalog_uri", _OTHERS, indirect=True)
+CATALOGS = pytest.mark.parametrize("catalog_uri", ["sql", *_OTHERS], indirect=True)
 
 
 def commit_in(

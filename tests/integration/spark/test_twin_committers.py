@@ -16,6 +16,7 @@ from firn.log import cuts
 from firn_spark.tables import fence
 from tests.integration.snapshots import epochs_of
 from tests.integration.spark.committing import Died, Loss, files_of
+from tests.integration.spark.homes import CATALOGS, HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, event
 from tests.integration.spark.test_specification import change, history
@@ -72,9 +73,12 @@ def _epochs(lake: Lake, table: str) -> list[int]:
 
 
 @pytest.fixture
-def twins(spark: SparkSession, tmp_path: Path) -> tuple[Lake, Lake]:
+def twins(spark: SparkSession, tmp_path: Path, catalog_uri: str) -> tuple[Lake, Lake]:
     """Two jobs on one catalog, each with a Spark session of its own."""
-    return Lake(spark, tmp_path, CONFIG), Lake(spark, tmp_path, CONFIG)
+    return (
+        Lake(spark, tmp_path, CONFIG, catalog_uri=catalog_uri),
+        Lake(spark, tmp_path, CONFIG, catalog_uri=catalog_uri),
+    )
 
 
 class Meeting:
@@ -138,10 +142,13 @@ def inside_the_commit(meeting: Meeting, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(fence._ProgressUnchanged, "validate", validate)
 
 
+@CATALOGS
+@HOMES
 @pytest.mark.parametrize("where", [at_the_call, pytest.param(inside_the_commit, marks=long_only)])
 def test_of_two_committers_at_a_barrier_exactly_one_lands(
-    twins: tuple[Lake, Lake], monkeypatch: pytest.MonkeyPatch, where: Callable[..., None]
+    twins: tuple[Lake, Lake], monkeypatch: pytest.MonkeyPatch, where: Callable[..., None], home: str
 ) -> None:
+    commit_in(home, monkeypatch)
     two_epochs(twins[0])
     for n, expected in ((1, AFTER_ONE), (2, AFTER_TWO)):
         meeting = Meeting()
@@ -158,12 +165,15 @@ def test_of_two_committers_at_a_barrier_exactly_one_lands(
         assert cuts.newest(twins[0].store, "spec") == n
 
 
+@CATALOGS
+@HOMES
 @pytest.mark.parametrize(
     "table", [TABLES[0], *(pytest.param(one, marks=long_only) for one in (*TABLES[1:], "lake.t__deletes"))]
 )
 def test_a_job_paused_past_its_successor_changes_nothing_when_it_wakes(
-    twins: tuple[Lake, Lake], monkeypatch: pytest.MonkeyPatch, table: str
+    twins: tuple[Lake, Lake], monkeypatch: pytest.MonkeyPatch, table: str, home: str
 ) -> None:
+    commit_in(home, monkeypatch)
     paused, quick = twins
     two_epochs(paused)
     assert quick.commit(1) == 0
@@ -209,13 +219,16 @@ def losing(monkeypatch: pytest.MonkeyPatch) -> Iterator[Loss]:
         slow.join(WAIT)
 
 
+@CATALOGS
+@HOMES
 def test_answers_lost_at_the_commit_call_leave_one_snapshot_an_epoch(
-    spark: SparkSession, tmp_path: Path, losing: Loss
+    spark: SparkSession, tmp_path: Path, losing: Loss, catalog_uri: str, monkeypatch: pytest.MonkeyPatch, home: str
 ) -> None:
     """Applied and not answered, applied late, never applied, dead before or after: the job runs until it says 0."""
+    commit_in(home, monkeypatch)
     count = times(4, 100)
     print(f"FIRN_SEED={SEED}: {count} epochs")
-    lake = Lake(spark, tmp_path, CONFIG)
+    lake = Lake(spark, tmp_path, CONFIG, catalog_uri=catalog_uri)
     told = history(SEED, 12 * count, 30)
     sent = 0
     for n in range(1, count + 1):
