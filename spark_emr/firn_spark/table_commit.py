@@ -326,7 +326,6 @@ class Committer:
             outcome.status = "skipped"
             outcome.snapshot_id = table.state.snapshot_id if table else None
             return outcome
-
         if table is not None and table.state.rows_by_others:
             outcome.way["rows_by_others"] = table.state.rows_by_others
         outcome.dead_new = self._buried.get(target.name, {})

@@ -30,7 +30,7 @@ def plain_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "FIRN_"))}
 
 
-def cloud_environment() -> dict[str, str]:
+def cloud_variables() -> dict[str, str]:
     """What this process's environment says of Azure and Google: the functions and jobs of a stack that stores there
     get it, and no file does."""
     named = ("FIRN_AZURE_KEY", "STORAGE_EMULATOR_HOST")

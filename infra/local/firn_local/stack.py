@@ -2,9 +2,8 @@
 
 {dir}/staging, {dir}/warehouse and {dir}/catalog.db hold the data and survive a restart and a kill; with `s3` they are
 in the memory of the S3 endpoint instead, and the catalog starts empty with them; with `other_s3` they are there, and
-the catalog is kept. Queues are in memory either way.
-Besides: {dir}/jobs/{run} (Spark's output), {dir}/logs (functions), {dir}/stack.json (addresses and this run's token,
-for the CLI).
+the catalog is kept. Queues are in memory either way. Besides: {dir}/jobs/{run} (Spark's output), {dir}/logs, of
+functions, and {dir}/stack.json (addresses and this run's token, for the CLI).
 """
 
 import json
@@ -30,14 +29,7 @@ from firn_local.claim import Claim
 from firn_local.emr import EmrServerless
 from firn_local.emr_runs import JobRun, Runner
 from firn_local.emr_views import job_run
-from firn_local.environment import (
-    REPOSITORY,
-    RUNTIME_PYTHON,
-    TEMPLATE,
-    cloud_environment,
-    plain_environment,
-    source_path,
-)
+from firn_local.environment import REPOSITORY, RUNTIME_PYTHON, TEMPLATE, cloud_variables, plain_environment, source_path
 from firn_local.events import job_state_event
 from firn_local.heaps import share_heaps
 from firn_local.host import FunctionHost, HostSettings
@@ -207,7 +199,7 @@ class Stack:
             "warehouse": environment["FIRN_WAREHOUSE"],
             "catalog_uri": environment["FIRN_CATALOG_URI"],
             "queues": queues,
-            "env": {name: value for name, value in environment.items() if name not in cloud_environment()},
+            "env": {name: value for name, value in environment.items() if name not in cloud_variables()},
             "token": token,
         }
         self._describe()
@@ -258,7 +250,7 @@ class Stack:
         uri = self.options.catalog or ("glue://" if self.options.glue else f"sqlite:///{catalog}")
         staging, warehouse = self.options.staging or data[0], self.options.warehouse or data[1]
         reached = aws.credentials | ({} if other is None else other.variables)
-        clouds = cloud_environment() if self.options.staging or self.options.warehouse else {}
+        clouds = cloud_variables() if self.options.staging or self.options.warehouse else {}
         return {**reached, "FIRN_STAGING": staging, "FIRN_WAREHOUSE": warehouse, "FIRN_CATALOG_URI": uri, **clouds}
 
     def _image(self, package: Path) -> dict[str, str]:

@@ -82,9 +82,11 @@ class Late(InMemory):
         return [[one for one in chunk if one["path"] != self.last] for chunk in super().list(prefix, **how)]
 
 
-class WithoutOffset(InMemory):
+class NothingFrom(InMemory):
+    """A listing from an object on is empty."""
+
     def list(self, prefix: str | None = None, *, offset: str | None = None, **how: Any) -> Any:
-        return super().list(prefix, **how)
+        return super().list(prefix, **how) if offset is None else []
 
 
 class FromTheStart(InMemory):
@@ -193,7 +195,7 @@ LACKING: list[tuple[type[InMemory], str, str, str]] = [
     (Liar, "create", "does not hold what its writer wrote", "do not let Firn stage here"),
     (Unconditional, "create", "501 Not Implemented", "knows no conditional put"),
     (Late, "listing", "of 48 objects were not in a listing", "missing from fresh reads"),
-    (WithoutOffset, "order", "from an object on has 48 of 31 objects", "what is left out is not committed"),
+    (NothingFrom, "order", "from an object on has 0 of 31 objects", "what is left out is not committed"),
     (FromTheStart, "ranges", "bytes 65536 to 66536 of an object are not those", "tables can't be read here"),
     (Short, "multipart", "written in parts is not what was written", "files of tables that Spark writes in parts"),
     (Tagged, "overwrite", "a listing and a read give an object different entity tags", "a state that was replaced"),

@@ -31,7 +31,7 @@ def test_what_glue_refuses_is_said_as_it_is() -> None:
             "UpdateTable",
         )
 
-    with pytest.raises(ClientError, match="AccessDenied"):
+    with pytest.raises(ConfigError, match="AccessDenied"):
         told(update_table, "update_table", "http://glue")()
 
 
@@ -40,7 +40,7 @@ def test_a_database_that_the_role_may_not_look_into_holds_nothing_for_it() -> No
         raise ClientError({"Error": {"Code": "AccessDeniedException"}}, "GetTables")
 
     assert told(get, "get_tables", "http://glue")(DatabaseName="others") == {"TableList": []}
-    with pytest.raises(ClientError, match="AccessDenied"):
+    with pytest.raises(ConfigError, match="AccessDenied"):
         told(get, "get_table", "http://glue")(DatabaseName="others", Name="t")
 
 
