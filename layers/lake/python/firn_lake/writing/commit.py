@@ -44,9 +44,9 @@ def writable(table: "Table") -> None:
 def land(table: "Table", stage: "Callable[[Transaction], None]") -> None:
     """Commits what `stage` puts into a transaction on the table as it was loaded. All of it is done, or nothing.
 
-    Raises ConfigError (the catalog takes no commits), CannotWrite (PyIceberg can't write the metadata), MovedOn (another commit came first; nothing was done),
-    TransientError (the catalog does not answer, and nothing was done), TableNotFound, UnknownOutcome (the catalog's
-    answer is lost: files are left alone).
+    Raises ConfigError (the catalog takes no commits), CannotWrite (PyIceberg can't write the metadata), MovedOn
+    (another commit came first; nothing was done), TransientError (the catalog does not answer, and nothing was done),
+    TableNotFound, UnknownOutcome (the catalog's answer is lost: files are left alone).
     """
     name = shown(table)
     _written_here(table)
@@ -83,8 +83,8 @@ def _written_here(table: "Table") -> None:
     version = table.metadata.format_version
     if version > WRITTEN_FORMAT and not isinstance(table.catalog, RestCatalog):
         raise CannotWrite(
-            f"{shown(table)} has Iceberg's format version {version}, whose metadata PyIceberg doesn't write; nothing was "
-            "done. Name or move its snapshots with Spark: ALTER TABLE … CREATE TAG, CREATE BRANCH, "
+            f"{shown(table)} has Iceberg's format version {version}, whose metadata PyIceberg doesn't write; nothing "
+            "was done. Name or move its snapshots with Spark: ALTER TABLE … CREATE TAG, CREATE BRANCH, "
             "CALL firn.system.rollback_to_snapshot(…)"
         )
 
