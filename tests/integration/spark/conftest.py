@@ -42,7 +42,8 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture(autouse=True)
 def made_in_format(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All tables are made in Iceberg's format FIRN_FORMAT, if that is set: what holds in format 2 holds in 3."""
+    """All tables are made in Iceberg's format FIRN_FORMAT, if that is set: what holds in format 2 holds in 3, but for
+    tests that write by PyIceberg, or count files of deletes."""
     if version := os.environ.get("FIRN_FORMAT"):
         monkeypatch.setitem(evolve._PROPERTIES, evolve.FORMAT_VERSION, version)
 

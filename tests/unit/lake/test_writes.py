@@ -23,7 +23,7 @@ from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
 from firn_lake.reading.versions import BadFilter, version_at
 from firn_lake.writing.coercion import BadRows, batches_of
-from firn_lake.writing.commit import CannotWrite, MovedOn
+from firn_lake.writing.commit import CannotWrite, MovedOn, land
 from firn_lake.writing.stream_ownership import FedByStream
 from firn_lake.writing.table_creation import CannotCreate
 from tests.soak import seeds
@@ -425,6 +425,8 @@ def test_a_newer_format_is_left_to_spark(lake: Lake) -> None:
 
     with pytest.raises(CannotWrite, match="format version 3, which only Spark writes"):
         writes.append(table._iceberg, rows(1))
+    with pytest.raises(CannotWrite, match="PyIceberg doesn't write; nothing was done"):
+        land(table._iceberg, lambda transaction: transaction.set_properties(a="b"))
 
 
 def delete_some(table: LakeTable, folder: Path, dice: random.Random) -> None:

@@ -44,11 +44,12 @@ def writable(table: "Table") -> None:
 def land(table: "Table", stage: "Callable[[Transaction], None]") -> None:
     """Commits what `stage` puts into a transaction on the table as it was loaded. All of it is done, or nothing.
 
-    Raises ConfigError (the catalog takes no commits), MovedOn (another commit came first; nothing was done),
-    TransientError (the catalog does not answer, and nothing was done), TableNotFound, UnknownOutcome (the catalog's
-    answer is lost: files are left alone).
+    Raises ConfigError (the catalog takes no commits), CannotWrite (PyIceberg can't write the metadata), MovedOn
+    (another commit came first; nothing was done), TransientError (the catalog does not answer, and nothing was done),
+    TableNotFound, UnknownOutcome (the catalog's answer is lost: files are left alone).
     """
     name = shown(table)
+    _written_here(table)
     transaction = table.transaction()
     try:
         stage(transaction)
@@ -72,6 +73,20 @@ def land(table: "Table", stage: "Callable[[Transaction], None]") -> None:
             f"newest snapshot (firn history {name}) before anything else; no file was removed. "
             f"{type(error).__name__}: {error}"
         ) from error
+
+
+def _written_here(table: "Table") -> None:
+    """Raises CannotWrite where PyIceberg would have to write metadata of a format that it only reads: it says so no
+    sooner than in the middle of the commit. A REST catalog's server writes it itself."""
+    from pyiceberg.catalog.rest import RestCatalog
+
+    version = table.metadata.format_version
+    if version > WRITTEN_FORMAT and not isinstance(table.catalog, RestCatalog):
+        raise CannotWrite(
+            f"{shown(table)} has Iceberg's format version {version}, whose metadata PyIceberg doesn't write; nothing "
+            "was done. Name or move its snapshots with Spark: ALTER TABLE … CREATE TAG, CREATE BRANCH, "
+            "CALL firn.system.rollback_to_snapshot(…)"
+        )
 
 
 def land_files(
