@@ -5,6 +5,7 @@ FIRN_READ_MATRIX=write (`make read-matrix`) writes the page instead, with what w
 
 import json
 import os
+import re
 import subprocess
 from base64 import b64decode
 from collections.abc import Callable, Iterator
@@ -31,6 +32,7 @@ warehouse: file:///set/by/the/deployment
 catalog: {type: sql}
 streams: {spec: {tables: {app.t: {to: lake.t, key: [id]}}}}
 """
+_INNER_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}")
 _SCRIPT: Final = Path(read_matrix.__file__).with_name("engine_types.py")
 
 
@@ -83,7 +85,11 @@ def by_trino(ask: Ask) -> tuple[str, Read]:
             return b64decode(one)
         if one is not None and kind.startswith("time("):
             return time.fromisoformat(one)
-        return None if one is None else float(one) if kind in ("real", "double") else one
+        if one is not None and kind in ("real", "double"):
+            return float(one)
+        if isinstance(one, list):
+            return [value("", part) for part in one]
+        return datetime.fromisoformat(one) if isinstance(one, str) and _INNER_TIME.fullmatch(one) else one
 
     def read(name: str) -> tuple[str, list[Any]]:
         rows = ask(f"SELECT v, typeof(v) AS type FROM {name} ORDER BY id")
