@@ -81,7 +81,7 @@ test-e2e: setup-tests  ## through every part: HTTP and SQS in, tables out
 test-servers: setup-servers  ## the catalogs' tests against real servers that `make setup` does not fetch: a Hive Metastore, a Nessie (needs Maven, PostgreSQL, Java 21)
 	@$(BIN)/python -m pytest tests/integration/catalogs/test_metastore.py tests/integration/catalogs/test_nessie.py tests/integration/catalogs/test_contract.py \
 	  tests/integration/catalogs/test_hive_locks.py tests/integration/spark/test_catalogs.py tests/integration/spark/test_hive_commits.py \
-	  tests/integration/spark/test_twin_committers.py -k "hive or metastore or nessie"
+	  tests/integration/spark/test_twin_committers.py tests/integration/spark/test_lake_contract.py -k "hive or metastore or nessie"
 
 mutants: setup  ## seeded mistakes: each must be found by the test that names it, with Spark and Iceberg too
 	@FIRN_MUTANTS=all $(BIN)/python -m pytest tests/mutants
