@@ -150,6 +150,7 @@ def _settings(address: str, port: int, warehouse: Path, timeout: str) -> str:
         "metastore.event.db.notification.api.auth": "false",
         "metastore.housekeeping.threads.on": "false",
         "metastore.txn.timeout": timeout,
+        "metastore.disallow.incompatible.col.type.changes": "false",  # or no column may become text
     }
     rows = "".join(f"<property><name>{name}</name><value>{value}</value></property>\n" for name, value in told.items())
     return f"<configuration>\n{rows}</configuration>\n"

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from firn.config.names import FACTS, TableName
 from firn_spark.lake import SparkLake
-from tests.integration.spark.homes import HOMES
+from tests.integration.spark.homes import HOMES, OTHER_CATALOGS
 from tests.integration.spark.spark_lake import Lake
 from tests.model.lake_contract import CASES, CONFIG, STREAM, Stream
 
@@ -38,3 +38,13 @@ class IcebergGround:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_contract(case: Callable[[Stream], None], spark: SparkSession, tmp_path: Path, home: str) -> None:
     case(Stream(IcebergGround(Lake(spark, tmp_path, CONFIG, STREAM), 0 if home == "slices" else None)))
+
+
+@OTHER_CATALOGS
+@HOMES
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_contract_of_other_catalogs(
+    case: Callable[[Stream], None], spark: SparkSession, tmp_path: Path, home: str, catalog_uri: str
+) -> None:
+    lake = Lake(spark, tmp_path, CONFIG, STREAM, catalog_uri)
+    case(Stream(IcebergGround(lake, 0 if home == "slices" else None)))
