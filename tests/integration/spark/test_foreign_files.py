@@ -89,20 +89,12 @@ def added_files(one: Lake) -> None:
     one.spark.sql(f"CALL firn.system.add_files(table => 'lake.t', source_table => '`parquet`.`{folder}`')")
 
 
-def deletion_vectors(one: Lake) -> None:
-    said = "'format-version' = '3', 'write.delete.mode' = 'merge-on-read'"
-    one.spark.sql(f"ALTER TABLE firn.lake.t SET TBLPROPERTIES ({said})")
-    inserted(one, range(10, 22))
-    one.spark.sql("DELETE FROM firn.lake.t WHERE id IN (20, 21)")
-
-
 KINDS: dict[str, Callable[[Lake], None]] = {
     "orc": lambda one: other_format(one, "orc"),
     "avro": lambda one: other_format(one, "avro"),
     "equality deletes": equality_deletes,
     "deletes in avro": deletes_in_avro,
     "added files": added_files,
-    "deletion vectors": deletion_vectors,
 }
 
 
