@@ -56,13 +56,6 @@ MUTANTS: Final = (
         ("tests/unit/tables/test_columns_gone.py::test_without_a_column_of_firns_own_no_change_is_applied",),
     ),
     Mutant(
-        "what is remembered is forgotten with the snapshots that told it",
-        "spark_emr/firn_spark/merge/facts_table.py",
-        "told = [s for s in state.ancestry if NEWEST in s] or self._told_by_rows(self.table)",
-        "told = [s for s in state.ancestry if NEWEST in s]",
-        ("tests/integration/spark/test_others_write.py::test_what_is_remembered_outlives_the_snapshots_that_told_it",),
-    ),
-    Mutant(
         "a source's column is taken for what a retype left",
         f"{_CORE}/tables/planning.py",
         "if not is_left_out(column.name) and column.name not in unwritable:",
