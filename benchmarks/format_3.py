@@ -14,6 +14,7 @@ import statistics
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -148,13 +149,13 @@ def main() -> None:
     scans: dict[str, dict[str, list[float]]] = {version: {"spark": [], "pyiceberg": []} for version in FORMATS}
     for n in range(1, given.commits + 1):
         for version in FORMATS if n % 2 else FORMATS[::-1]:  # each first every other time
-            spent, seconds, _ = timed(lambda v=version, n=n: firn_case.commit_epochs(lakes[v], places[v], n, n))
+            spent, seconds, _ = timed(partial(firn_case.commit_epochs, lakes[version], places[version], n, n))
             commits[version].append((spent, seconds))
     rows = given.rows - given.commits * given.deletes
     for n in range(_SCANS):
         for version in FORMATS if n % 2 else FORMATS[::-1]:
             for name, scan in (("spark", by_spark), ("pyiceberg", by_pyiceberg)):
-                _, seconds, found = timed(lambda v=version, scan=scan: scan(lakes[v]))
+                _, seconds, found = timed(partial(scan, lakes[version]))
                 assert (found[0] if name == "spark" else found) == rows, (version, name, found)
                 scans[version][name].append(round(seconds, 2))
     assert by_spark(lakes["2"]) == by_spark(lakes["3"])
