@@ -97,7 +97,7 @@ MUTANTS: Final = (
     Mutant(
         "a put whose answer was lost is taken for somebody else's",
         _STORE,
-        "return get(store, path) == data",
+        "return there == data",
         "return False",
         (f"{_UNIT}/log/test_store.py::test_a_put_whose_answer_was_lost_is_recognised_as_ones_own",
          "tests/unit/dispatch/test_dispatch_races.py::test_an_epoch_whose_answer_was_lost_is_known_by_its_nonce"
@@ -106,10 +106,17 @@ MUTANTS: Final = (
     Mutant(
         "whatever object is there is taken for one's own",
         _STORE,
-        "return get(store, path) == data",
+        "return there == data",
         "return True",
         (f"{_UNIT}/log/test_store.py::test_a_lost_answer_does_not_claim_anothers_object",
          f"{_UNIT}/log/test_epochs.py::test_a_twin_that_sealed_first_wins_and_the_loser_lists_again"),
+    ),
+    Mutant(
+        "an object that is refused and not there is taken for somebody else's",
+        _STORE,
+        "if (there := get(store, path)) is not None:",
+        "if (there := get(store, path)) is not None or True:",
+        (f"{_UNIT}/log/test_store.py::test_what_is_refused_as_there_and_is_not_there_is_put_again",),
     ),
     Mutant(
         "an unclear put whose repeat is refused is called refused",

@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from obstore.exceptions import GenericError
+from obstore.exceptions import AlreadyExistsError, GenericError
 from obstore.store import MemoryStore
 
 REFUSED = GenericError("Generic S3 error: error sending request\n\nDebug source: kind: Connect")
 LOST = GenericError("Generic S3 error: operation timed out\n\nDebug source: kind: Timeout")
+IN_CONFLICT = AlreadyExistsError("Object at location a already exists: 409 Conflict: ConditionalRequestConflict")
 
-Fault = Literal["refused", "lost before", "lost after"] | None
+Fault = Literal["refused", "lost before", "lost after", "in conflict"] | None
 
 
 class FaultyStore:
@@ -30,6 +31,8 @@ class FaultyStore:
             raise REFUSED
         if fault == "lost before":
             raise LOST
+        if fault == "in conflict":
+            raise IN_CONFLICT
         result = self.inner.put(path, file, mode=mode)
         if fault == "lost after":
             raise LOST

@@ -58,6 +58,21 @@ def test_one_unclear_answer_leaves_the_outcome_unknown_even_if_later_tries_are_r
         put_if_absent(FaultyStore("lost before", "refused", "refused"), "a", b"x", pause=still)
 
 
+def test_what_is_refused_as_there_and_is_not_there_is_put_again() -> None:
+    store = FaultyStore("in conflict", "in conflict")
+    assert put_if_absent(store, "a", b"x", pause=still)
+    assert get(store, "a") == b"x"
+
+
+def test_what_is_refused_as_there_and_never_is_has_an_unknown_outcome() -> None:
+    store = FaultyStore("in conflict", "in conflict", "in conflict")
+    with pytest.raises(UnknownOutcome, match="as if it were there, and it is not"):
+        put_if_absent(store, "a", b"x", pause=still)
+    store = FaultyStore("in conflict", "refused", "refused")
+    with pytest.raises(UnknownOutcome):
+        put_if_absent(store, "a", b"x", pause=still)
+
+
 def test_of_sixteen_threads_one_creates_the_object(tmp_path: Path) -> None:
     for store in (open_store("memory://sixteen"), open_store(tmp_path.as_uri())):
         start = threading.Barrier(16)

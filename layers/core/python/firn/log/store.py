@@ -116,15 +116,22 @@ def open_store(url: str, *, seconds: int = 8) -> Store:
 def put_if_absent(store: Store, path: str, data: bytes, *, pause: Callable[[float], None] = time.sleep) -> bool:
     """Create `path` with `data`. True: it holds exactly these bytes now. False: somebody else's bytes were there first.
 
-    A put with an unclear answer is repeated with the same bytes, at most 3 times. Raises StorageUnavailable when
-    nothing can have been written, UnknownOutcome when it still may have been.
+    A put with an unclear answer is repeated with the same bytes, at most 3 times; so is one that is refused for an
+    object that is not there. Raises StorageUnavailable when nothing can have been written, UnknownOutcome when it still
+    may have been.
     """
     unclear: UnknownOutcome | None = None
     for last in (*_PAUSES, None):
         try:
             store.put(path, data, mode="create")
-        except AlreadyExistsError:
-            return get(store, path) == data
+        except AlreadyExistsError as error:
+            if (there := get(store, path)) is not None:
+                return there == data
+            # S3 says 409 to a put while another one to the same path is under way, and that one may yet fail.
+            unclear = UnknownOutcome(f"the storage refuses to create {path} as if it were there, and it is not there")
+            if last is None:
+                raise unclear from error
+            pause(last)
         except (BaseError, OSError) as error:
             failure = _failure("write", path, error)
             if isinstance(failure, UnknownOutcome):
