@@ -17,6 +17,7 @@ class TokenServer:
     status   answers this in place of a token: with OAuth2's error where it is 400 or 401
     hangs    takes a request and never answers it
     answers  this text in place of a token
+    description  what an error says for people
     """
 
     client, secret = "firn", "s3cret-of-firn"
@@ -26,6 +27,7 @@ class TokenServer:
         self.status: int | None = None
         self.hangs = False
         self.answers: str | None = None
+        self.description = "no such client"
         self.asked: list[dict[str, str]] = []
         self._good: dict[str, float] = {}
         self._over = Event()
@@ -77,13 +79,13 @@ class TokenServer:
 
     def _answer(self, form: dict[str, str]) -> tuple[int, str]:
         if self.status is not None:
-            return self.status, json.dumps({"error": "invalid_client", "error_description": "no such client"})
+            return self.status, json.dumps({"error": "invalid_client", "error_description": self.description})
         if self.answers is not None:
             return 200, self.answers
         if form.get("grant_type") != "client_credentials":
             return 400, json.dumps({"error": "unsupported_grant_type"})
         if (form.get("client_id"), form.get("client_secret")) != (self.client, self.secret):
-            return 401, json.dumps({"error": "invalid_client", "error_description": "no such client"})
+            return 401, json.dumps({"error": "invalid_client", "error_description": self.description})
         token = secrets.token_urlsafe(24)
         self._good[token] = time.monotonic() + self.lives
         told = {"access_token": token, "token_type": "bearer"} | ({"expires_in": int(self.lives)} if self.says else {})

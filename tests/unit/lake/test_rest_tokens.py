@@ -114,6 +114,16 @@ def test_a_client_that_is_refused_is_told_the_settings_and_no_secret(endpoint: T
     assert "wrong-secret" not in said
 
 
+def test_a_refusal_that_repeats_the_secret_is_told_without_it(endpoint: TokenServer) -> None:
+    endpoint.description = "wrong: client_secret=s%2Fe+c, s/e c"
+    with pytest.raises(ConfigError) as caught:
+        tokens(endpoint, credential="firn:s/e c").auth_header()
+    assert r"401: invalid_client: wrong: client_secret=***, ***)" in str(caught.value)
+    with pytest.raises(ConfigError) as caught:
+        tokens(endpoint, credential="s/e c").auth_header()
+    assert "client_secret=***, ***)" in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "text", ["", "[]", "<html>", '{"token": "x"}', '{"access_token": "a\\nb"}', '{"access_token": 5}']
 )

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from requests import Session
 
-from firn.errors import TransientError, UnknownOutcome
+from firn.errors import ConfigError, TransientError, UnknownOutcome
 from firn_lake.catalogs.rest import _Servers
 
 
@@ -25,9 +25,11 @@ class Place:
                 self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 place.asked.append(self.command)
                 if place.status:
+                    said = f"I was asked with {self.headers.get('Authorization')}".encode()
                     self.send_response(place.status)
-                    self.send_header("Content-Length", "0")
+                    self.send_header("Content-Length", str(len(said)))
                     self.end_headers()
+                    self.wfile.write(said if self.command != "HEAD" else b"")
 
             do_GET = do_HEAD = do_POST = do_DELETE = answer
 
@@ -99,3 +101,12 @@ def test_a_request_to_another_address_is_sent_there_and_nowhere_else() -> None:
         with pytest.raises(TransientError):
             session.get(f"{other.url}/token")
         assert other.asked == ["GET"]
+
+
+@pytest.mark.parametrize(("status", "kind"), [(401, ConfigError), (403, ConfigError), (500, UnknownOutcome)])
+def test_what_a_server_says_is_told_without_the_token_that_it_repeats(status: int, kind: type[Exception]) -> None:
+    with places(status) as (session, (only,)):
+        with pytest.raises(kind) as caught:
+            session.post(f"{only.url}/v1/x", data=b"1", headers={"Authorization": "Bearer s3cret/token"})
+        assert "I was asked with Bearer ***" in str(caught.value)
+        assert "s3cret" not in str(caught.value)

@@ -21,7 +21,7 @@ from urllib3.exceptions import ConnectTimeoutError, MaxRetryError, NewConnection
 
 from firn.config.catalogs import ANSWER, ANSWER_SECONDS, CONNECT, CONNECT_SECONDS, CREDENTIALS, READ_ONLY, is_read_only
 from firn.errors import ConfigError, TransientError, UnknownOutcome
-from firn_lake.catalogs.rest_tokens import CatalogTokens
+from firn_lake.catalogs.rest_tokens import CatalogTokens, without
 
 _READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _NOT_READY: Final = frozenset({429, 502, 503, 504})
@@ -124,7 +124,7 @@ class _Servers(HTTPAdapter):
                 said.append(f"{_host(sent)}: {_reason(error)}")
                 continue
             if not reads and answer.status_code >= 500 and answer.status_code != 501:
-                raise self._unknown(sent, f"it answered {answer.status_code}: {answer.text[:300]}")
+                raise self._unknown(sent, f"it answered {answer.status_code}: {_said(sent, answer)}")
             if answer.status_code in _REFUSED:
                 raise ConfigError(_refusal(sent, answer))
             if answer.status_code in _NOT_READY:
@@ -183,11 +183,17 @@ class _Servers(HTTPAdapter):
 
 
 def _refusal(request: PreparedRequest, answer: Response) -> str:
-    said = answer.text[:_MOST_SAID].replace("\n", " ")
     return (
         f"the catalog at {_host(request)} refuses {request.method} {urlsplit(request.url or '').path}: "
-        f"{_REFUSED[answer.status_code]}. Look at {CREDENTIALS}, and at what these may do there. It said: {said}"
+        f"{_REFUSED[answer.status_code]}. Look at {CREDENTIALS}, and at what these may do there. "
+        f"It said: {_said(request, answer)}"
     )
+
+
+def _said(request: PreparedRequest, answer: Response) -> str:
+    """The answer's text, which may repeat the request, without the token of that."""
+    token = str(request.headers.get("Authorization") or "").rpartition(" ")[2]
+    return without(answer.text, token)[:_MOST_SAID].replace("\n", " ")
 
 
 def _never_sent(error: RequestException) -> bool:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from threading import Lock
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, quote_plus, urlsplit
 
 import requests
 from pyiceberg.catalog.rest.auth import AuthManager
@@ -98,7 +98,8 @@ class CatalogTokens(AuthManager):
             raise TransientError(f"the token endpoint at {_host(self._url)} answered {answer.status_code}, try again")
         if answer.status_code != 200:
             raise ConfigError(
-                f"the token endpoint at {_host(self._url)} refuses this client ({_reason(answer)}): {_CREDENTIAL}"
+                f"the token endpoint at {_host(self._url)} refuses this client "
+                f"({_reason(answer, secret or credential)}): {_CREDENTIAL}"
             )
         self._take(answer, asked_at)
 
@@ -123,11 +124,18 @@ def _json(answer: requests.Response) -> Mapping[str, Any]:
     return told if isinstance(told, dict) else {}
 
 
-def _reason(answer: requests.Response) -> str:
-    """Status, and OAuth2's error where there is one. Nothing else of the answer, which may repeat what was sent."""
+def without(text: str, secret: str) -> str:
+    """What a server says, less a secret that it repeats, also as forms and addresses have it."""
+    for written in {secret, quote(secret, safe=""), quote_plus(secret)} - {""}:
+        text = text.replace(written, "***")
+    return text
+
+
+def _reason(answer: requests.Response, secret: str) -> str:
+    """Status, and OAuth2's error where there is one; `secret`: what was sent, which an error may repeat."""
     told = _json(answer)
     said = [str(told[name]) for name in ("error", "error_description") if isinstance(told.get(name), str)]
-    return ": ".join([str(answer.status_code), *said])[:_MOST_SAID]
+    return without(": ".join([str(answer.status_code), *said]), secret)[:_MOST_SAID]
 
 
 def _host(url: str) -> str:
