@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from firn.config.tried_storages import s3_endpoint
 from firn.errors import ConfigError, FirnError
+from firn.log.cloud_stores import AZURE, GOOGLE, azure_endpoint, google_emulator
 
 _PROLOGUE: Final = re.compile(r"<\?xml[^>]*>")
 _LONGEST: Final = 400  # characters of what a server said
@@ -27,9 +28,13 @@ _CAUSES: Final = (
 
 
 def where(url: str, environment: Mapping[str, str]) -> str:
-    """The URL, and the endpoint that it is asked at, for people: no password of either."""
-    endpoint = s3_endpoint(environment) if urlsplit(url).scheme == "s3" else ""
-    return _shown(url) + (f" by {_shown(endpoint)}" if endpoint else "")
+    """The URL, and the endpoint that it is asked at, for people: no password of either. What Azure's addresses have
+    before their @ is a container."""
+    scheme = urlsplit(url).scheme
+    endpoint = s3_endpoint(environment) if scheme == "s3" else ""
+    if scheme in AZURE | GOOGLE:
+        endpoint = azure_endpoint(environment) if scheme in AZURE else google_emulator(environment)
+    return (url if scheme in AZURE else _shown(url)) + (f" by {_shown(endpoint)}" if endpoint else "")
 
 
 def cause_of(error: Exception) -> str:
@@ -54,7 +59,10 @@ def advice_on(error: Exception, part: str, url: str, environment: Mapping[str, s
             return "this storage knows no conditional put (If-None-Match: *): Firn can't stage here (docs/storages.md)"
         return "this storage lacks what this part asks for: Firn needs it (docs/storages.md)"
     if place.scheme != "s3":
-        return "see that the place is there, that this machine reaches it, and that its credentials may write to it"
+        return (
+            "see that the place is there, that this machine reaches it, and that its credentials may write to it "
+            "(docs/clouds.md)"
+        )
     endpoint = s3_endpoint(environment)
     asked = f"AWS_ENDPOINT_URL_S3 (or AWS_ENDPOINT_URL) is {_shown(endpoint)}" if endpoint else (
         "no AWS_ENDPOINT_URL_S3 is set, so AWS itself is asked: set it if the bucket is elsewhere"

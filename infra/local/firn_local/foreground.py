@@ -13,11 +13,15 @@ from firn_local.intrinsics import TemplateError
 from firn_local.other_s3 import NoOtherS3
 from firn_local.serving import PortInUse
 from firn_local.stack import Options, Stack, StackError
+from firn_local.storage_choice import refusal
 
 
 def up(options: Options, say: Callable[[str], None] = print) -> int:
     """Run the stack until Ctrl-C, SIGTERM or SIGHUP. Returns the exit code: 0, or 2 when it could not start."""
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
+    if (refused := refusal(options)) is not None:
+        print(f"firn: {refused}", file=sys.stderr)
+        return 2
     stopped = threading.Event()
     for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(sign, lambda *_: stopped.set())

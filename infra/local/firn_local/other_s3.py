@@ -3,6 +3,9 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self
+from urllib.parse import urlsplit
+
+from firn.log.cloud_stores import is_loopback
 
 
 class NoOtherS3(Exception):
@@ -20,7 +23,15 @@ class OtherS3:
 
     @classmethod
     def at(cls, endpoint: str, environment: Mapping[str, str]) -> Self:
-        """With the keys of the environment. Raises NoOtherS3 where there are none."""
+        """With the keys of the environment. Raises NoOtherS3 where there are none, or `endpoint` is no server's
+        address."""
+        if (found := urlsplit(endpoint)).scheme not in ("http", "https") or not found.hostname or " " in endpoint:
+            raise NoOtherS3("--s3-endpoint is not the address of an S3: write https://host, or http://127.0.0.1:7070")
+        if found.username is not None or found.path.strip("/") or found.query or found.fragment:
+            raise NoOtherS3("--s3-endpoint has more than a host and a port: keys are AWS_ACCESS_KEY_ID and "
+                            "AWS_SECRET_ACCESS_KEY in the environment, and buckets are the stack's own")  # fmt: skip
+        if found.scheme == "http" and not is_loopback(endpoint):
+            raise NoOtherS3(f"--s3-endpoint {endpoint} is not on this machine: write https://")
         names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION")
         if lacking := [name for name in names if not environment.get(name)]:
             raise NoOtherS3(f"an S3 at {endpoint} needs {', '.join(lacking)} in the environment (docs/storages.md)")

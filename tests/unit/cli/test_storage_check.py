@@ -331,11 +331,24 @@ def test_what_a_storage_said_becomes_the_setting_to_change(said: str, advice: st
         ("s3://b", "https://storage.googleapis.com", "Google Cloud Storage by its XML API"),
         ("s3://b", "http://127.0.0.1:7070", "Another S3"),
         ("s3://b", "https://amazonaws.com.example.org", "Another S3"),
+        ("abfss://lake@acme.dfs.core.windows.net/p", "https://s3.eu-central-2.wasabisys.com", "Azure Blob Storage"),
+        ("az://lake/p", "", "Azure Blob Storage"),
+        ("gs://lake/p", "https://storage.googleapis.com", "Google Cloud Storage"),
         ("memory://b", "https://s3.eu-central-2.wasabisys.com", "memory://"),
     ],
 )
 def test_a_storage_is_known_by_its_endpoint(url: str, endpoint: str, name: str) -> None:
     assert product_at(url, {"AWS_ENDPOINT_URL": endpoint}).name == name
+
+
+@pytest.mark.parametrize("url", ["abfss://lake@acme.dfs.core.windows.net/p", "az://lake/p", "gs://lake/p"])
+def test_a_cloud_is_said_to_be_emulated_and_where_it_is_asked(url: str) -> None:
+    env = {"AZURE_STORAGE_ENDPOINT": "http://127.0.0.1:1/acme", "STORAGE_EMULATOR_HOST": "127.0.0.1:1"}
+    env |= {"AWS_ENDPOINT_URL_S3": "https://s3.example.org"}
+    check = next(iter(StorageCheck(url, environment=env).checks()))
+    assert check.ok is None
+    assert ": emulated, by" in check.found
+    assert f"at {url} by http://127.0.0.1:1" in check.found
 
 
 def test_the_page_of_storages_says_what_the_doctor_says() -> None:

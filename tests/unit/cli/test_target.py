@@ -22,7 +22,7 @@ from firn.config.reach import Reach
 from firn.deployment import cloudformation
 from firn.deployment import target as targets
 from firn.deployment.cloudformation import find_deployed
-from firn.deployment.stack import NoStack
+from firn.deployment.stack import NoStack, Stack
 from firn.errors import ConfigError, TransientError
 from firn.log import published_configs
 from firn.log.store import open_store, paths, put
@@ -238,6 +238,20 @@ def test_a_token_of_the_shell_is_not_sent_with_the_keys_of_the_targets_profile(
     find_deployed("odd", tmp_path).use_environment()
     assert os.environ["AWS_ACCESS_KEY_ID"] == "profile"
     assert "AWS_SESSION_TOKEN" not in os.environ
+
+
+def test_an_s3_of_the_shell_is_not_asked_for_what_a_stack_of_another_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the page of storages has it exported for `firn doctor --storage`."""
+    own = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "https://s3.example.org")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "https://example.org")
+    Stack(tmp_path, "", env=own | {"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:2"}).use_environment()
+    assert os.environ["AWS_ENDPOINT_URL_S3"] == "http://127.0.0.1:2"
+    Stack(tmp_path, "", env=own).use_environment()
+    assert "AWS_ENDPOINT_URL_S3" not in os.environ
+    assert os.environ["AWS_ENDPOINT_URL"] == "http://127.0.0.1:1"
 
 
 @pytest.mark.parametrize("catalog", ["postgresql://nobody@127.0.0.1:1/lake", "odd://"])

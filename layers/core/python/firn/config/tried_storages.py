@@ -45,9 +45,19 @@ STORAGES: Final = (
     StorageProduct("Wasabi", "s3", r"\.wasabisys\.com$", UNTRIED, _SETTINGS),
     StorageProduct("Backblaze B2", "s3", r"\.backblazeb2\.com$", UNTRIED, _SETTINGS),
     StorageProduct("Google Cloud Storage by its XML API", "s3", r"^storage\.googleapis\.com$", UNTRIED, _SETTINGS),
+    StorageProduct(
+        "Azure Blob Storage", "abfss", "", EMULATED,
+        "by `make test-servers`, on Azurite 3.35.0; never on Azure (docs/clouds.md)",
+    ),
+    StorageProduct(
+        "Google Cloud Storage", "gs", "", EMULATED,
+        "by `make test-servers`, on fake-gcs-server 1.56.1; never on Google (docs/clouds.md)",
+    ),
     StorageProduct("Another S3", "s3", "", UNTRIED, "whose make it is its endpoint does not tell (docs/storages.md)"),
 )  # fmt: skip
 """The first that fits counts."""
+
+_AZURE: Final = frozenset({"az", "abfs", "abfss", "azure"})
 
 
 def s3_endpoint(environment: Mapping[str, str]) -> str:
@@ -57,7 +67,7 @@ def s3_endpoint(environment: Mapping[str, str]) -> str:
 
 def product_at(url: str, environment: Mapping[str, str]) -> StorageProduct:
     """What is behind a URL, as far as it and the endpoint tell."""
-    scheme = urlsplit(url).scheme
+    scheme = "abfss" if urlsplit(url).scheme in _AZURE else urlsplit(url).scheme
     host = urlsplit(s3_endpoint(environment)).hostname or "" if scheme == "s3" else ""
     known = (one for one in STORAGES if one.scheme == scheme and one.host is not None)
     found = (one for one in known if re.search(str(one.host), host, re.IGNORECASE))

@@ -137,6 +137,9 @@ class Stack:
         if "AWS_ACCESS_KEY_ID" in told:  # a token that the shell has is of other keys
             for token in ("AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN"):
                 os.environ.pop(token, None)
+        if "AWS_ENDPOINT_URL" in told:  # so is an endpoint of one service, and it would go before that of all
+            for name in [name for name in os.environ if name.startswith("AWS_ENDPOINT_URL_")]:
+                del os.environ[name]
         os.environ.update(told)
 
     def _known(self, address: str, what: str) -> str:

@@ -1,0 +1,29 @@
+"""What is wrong with where a stack is told to keep its data, before anything is started or written. Pure."""
+
+from firn.config.catalogs import read_address
+from firn.config.storage import read_place, read_staging
+from firn.errors import ConfigError
+from firn_local.stack import Options
+
+_PLACES = ("gs", "abfss", "file")  # S3 is the stack's own, or --s3-endpoint's: there is one pair of keys
+
+
+def refusal(options: Options) -> str | None:
+    """What to write instead of options that contradict each other, or that name no place; None: they are fine."""
+    own = "--s3" if options.s3 else "--s3-endpoint" if options.other_s3 is not None else ""
+    if options.s3 and options.other_s3 is not None:
+        return "--s3 keeps data in memory and --s3-endpoint in another S3: leave one of them out"
+    if own and options.staging and options.warehouse:
+        return f"nothing would be kept by {own}, as --staging and --warehouse are elsewhere: leave one of the three out"
+    for name, url, read in (
+        ("--staging", options.staging, read_staging), ("--warehouse", options.warehouse, read_place)
+    ):  # fmt: skip
+        try:
+            _ = url and read(url, _PLACES)
+        except ValueError as error:
+            return f"{name}: {error}"
+    try:
+        _ = options.catalog and read_address(options.catalog)
+    except ConfigError as error:
+        return f"--catalog: {error}"
+    return None
