@@ -1,12 +1,15 @@
 """Publish firn.yaml to the staging store: `python -m firn_local.publish STAGING_URL FIRN_YAML`.
 
-The SNS topics that its alerts name are made, under the same names, in the stack's own SNS.
+The SNS topics that its alerts name are made, under the same names, in the stack's own SNS. What of the file counts
+for deployments alone is said on standard output, a line each.
 
 A process of its own: it needs the AWS environment of the functions, and what it loads must not stay in the stack.
 Exit code 2, and the reason on standard error, when the file is wrong or can't be stored.
 """
 
+import os
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from firn.config.alerts import Topic
@@ -35,13 +38,32 @@ def make_topics(config: Config) -> None:
         raise FirnError(f"the topics of alerts can't be made in the embedded SNS: {error}") from error
 
 
+def passed_over(config: Config, environment: Mapping[str, str]) -> Iterator[str]:
+    """What the stack, whose functions have this environment, does not go by."""
+    catalog, warehouse = environment.get("FIRN_CATALOG_URI", ""), environment.get("FIRN_WAREHOUSE", "")
+    if config.catalog.address not in ("", catalog):
+        yield (
+            f"`catalog:` of firn.yaml ({config.catalog.type}, {config.catalog.uri or 'its default address'}) is for "
+            "deployments, this stack's tables are in a catalog of its own: `python -m firn_local --catalog ADDRESS` "
+            "takes another"
+        )
+    if config.warehouse.rstrip("/") not in ("", warehouse.rstrip("/")):
+        yield (
+            f"`warehouse:` of firn.yaml is for deployments, this stack's tables are at {warehouse}: "
+            "`firn up --warehouse` takes gs://, abfss:// and file://, `--s3-endpoint` an S3 (docs/storages.md)"
+        )
+
+
 def main(staging: str, path: str) -> int:
     """Check the file, store it by its hash and point to it. Returns the exit code."""
     try:
-        make_topics(publish(open_store(staging), config_text(Path(path)), path, check_pipelines))
+        config = publish(open_store(staging), config_text(Path(path)), path, check_pipelines)
+        make_topics(config)
     except FirnError as error:
         print(error, file=sys.stderr)
         return 2
+    for line in passed_over(config, os.environ):
+        print(line)
     return 0
 
 

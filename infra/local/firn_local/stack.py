@@ -11,7 +11,6 @@ import os
 import re
 import secrets
 import shutil
-import subprocess
 import sys
 import threading
 import urllib.request
@@ -26,10 +25,11 @@ from firn.deployment.config_text import Watched, config_text
 from firn.errors import ConfigError
 from firn_local.aws import ACCESS_KEY, ACCOUNT, REGION, SECRET_KEY, AwsEndpoint, Observe, s3_authorization
 from firn_local.claim import Claim
+from firn_local.config_process import NotPublished, publish_apart
 from firn_local.emr import EmrServerless
 from firn_local.emr_runs import JobRun, Runner
 from firn_local.emr_views import job_run
-from firn_local.environment import REPOSITORY, RUNTIME_PYTHON, TEMPLATE, cloud_variables, plain_environment, source_path
+from firn_local.environment import REPOSITORY, RUNTIME_PYTHON, TEMPLATE, cloud_variables
 from firn_local.events import job_state_event
 from firn_local.heaps import share_heaps
 from firn_local.host import FunctionHost, HostSettings
@@ -286,17 +286,11 @@ class Stack:
         """Check firn.yaml and put it into the staging store. Raises StackError with what is wrong with it."""
         if self.options.config is None:
             return
-        path = source_path("layers/core/python", "layers/lake/python", "infra/local")
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", "firn_local.publish", environment["FIRN_STAGING"], str(self.options.config)],
-            env={**plain_environment(), **environment, "PYTHONPATH": path},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-        if done.returncode != 0:
-            raise StackError(done.stderr.strip())
+        try:
+            for note in publish_apart(self.options.config, environment):
+                self._say(f"note: {note}")
+        except NotPublished as error:
+            raise StackError(str(error)) from error
 
     def _has_section(self, name: str) -> bool:
         """Whether firn.yaml has `sources`, or `alerts`: nobody starts a function for none."""
@@ -342,7 +336,7 @@ class Stack:
                     self._publish(environment)
                     self._say(f"{self.options.config}: published")
                     self._poll_streams()
-                except (StackError, subprocess.TimeoutExpired) as error:
+                except StackError as error:
                     self._say(f"{self.options.config} is not published, the one before stays in use:\n{error}")
 
 

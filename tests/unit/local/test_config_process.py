@@ -1,0 +1,63 @@
+"""firn.yaml as the embedded stack publishes it: what it passes over is said, a staging store that hangs is named."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from firn.log.published_configs import current
+from firn.log.store import open_store
+from firn_local.config_process import NotPublished, publish_apart
+from firn_local.publish import main
+
+STREAMS = "streams: {web: {envelope: rows, tables: {users: {to: web.users, key: [id]}}}}\n"
+OWN = {"FIRN_CATALOG_URI": "sqlite:////here/catalog.db", "FIRN_WAREHOUSE": "file:///here/warehouse"}
+
+
+@pytest.mark.parametrize(
+    ("above", "said"),
+    [
+        ("", []),
+        ("catalog: {type: sql}\nwarehouse: file:///here/warehouse/\n", []),
+        (
+            "catalog: {type: rest, uri: 'https://catalog.example.org/api'}\n",
+            ["`catalog:` of firn.yaml (rest, https://"],
+        ),
+        ("catalog: {type: glue}\nwarehouse: s3://lake/w\n", ["`catalog:` of firn.yaml (glue", "`warehouse:` of"]),
+    ],
+)
+def test_what_is_for_deployments_alone_is_said(
+    above: str, said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in OWN.items():
+        monkeypatch.setenv(name, value)
+    config = tmp_path / "firn.yaml"
+    config.write_text(above + STREAMS)
+    staging = f"file://{tmp_path}/staging"
+    assert main(staging, str(config)) == 0
+    assert "web" in current(open_store(staging)).streams
+    told = capsys.readouterr().out.splitlines()
+    assert len(told) == len(said)
+    assert all(line.startswith(start) for line, start in zip(told, said, strict=True))
+
+
+def test_the_process_tells_what_it_said_and_what_is_wrong(tmp_path: Path) -> None:
+    config, environment = tmp_path / "firn.yaml", OWN | {"FIRN_STAGING": f"file://{tmp_path}/staging"}
+    config.write_text(f"warehouse: s3://lake/w\n{STREAMS}")
+    [note] = publish_apart(config, environment)
+    assert note.startswith("`warehouse:` of firn.yaml is for deployments")
+    config.write_text("streams: nonsense\n")
+    with pytest.raises(NotPublished, match="streams"):
+        publish_apart(config, environment)
+
+
+def test_a_staging_store_that_hangs_is_named(tmp_path: Path) -> None:
+    (tmp_path / "firn.yaml").write_text(STREAMS)
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        environment = {
+            "FIRN_STAGING": "s3://lake/s", "AWS_ENDPOINT_URL": f"http://127.0.0.1:{deaf.getsockname()[1]}",
+            "AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s3cret", "AWS_REGION": "us-east-1",
+        }  # fmt: skip
+        with pytest.raises(NotPublished, match=r"s3://lake/s has not taken .* within 3 s: `firn doctor") as caught:
+            publish_apart(tmp_path / "firn.yaml", environment, seconds=3)
+    assert "s3cret" not in str(caught.value)
