@@ -40,6 +40,8 @@ def test_obstore_is_told_only_what_it_does_not_read_in_the_address_and_the_envir
 @pytest.mark.parametrize(
     ("environment", "told"),
     [
+        ({"AZURE_STORAGE_SAS_TOKEN": "sv=1&se=hunter 2"}, "AZURE_STORAGE_SAS_TOKEN is not a shared access signature"),
+        ({"AZURE_STORAGE_SAS_TOKEN": "?hunter 2"}, "AZURE_STORAGE_SAS_TOKEN is not a shared access signature"),
         ({"AZURE_STORAGE_ACCOUNT_KEY": "hunter 2"}, "AZURE_STORAGE_ACCOUNT_KEY is not a storage account's key"),
         (
             {"AZURE_STORAGE_ACCOUNT_KEY": KEY, "AZURE_STORAGE_ACCOUNT_NAME": "other"},

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from firn.errors import ConfigError
 
@@ -75,6 +75,8 @@ def azure_options(url: str, environment: Mapping[str, str]) -> dict[str, Any]:
         )
     if key and not _is_base64(key):
         raise ConfigError(f"{AZURE_KEY} is not a storage account's key: copy the whole of it, with the = at its end")
+    if (signature := environment.get(AZURE_SAS)) and "sig" not in dict(parse_qsl(signature.lstrip("?"))):
+        raise ConfigError(f"{AZURE_SAS} is not a shared access signature: copy the whole of it, with sv=… and sig=…")
     for proof in _PROOFS:
         if environment.get(proof) and (lacking := [name for name in _CLIENT if not environment.get(name)]):
             raise ConfigError(f"{proof} is set and {' and '.join(lacking)} is not: set all three, or none")
