@@ -49,7 +49,7 @@ def greeting(stack: Stack) -> list[str]:
     about = stack.description
     where = "S3 in memory: gone when the stack stops" if stack.options.s3 else f"files in {stack.dir}"
     if stack.options.other_s3 is not None:
-        where = f"S3 at {stack.options.other_s3.endpoint}, the catalog in {stack.dir}/s3"
+        where = f"S3 at {stack.options.other_s3.endpoint}, the catalog in {stack.dir}/other_s3"
     told = {"staging": stack.options.staging, "warehouse": stack.options.warehouse}
     elsewhere = [f"{what} at {url}" for what, url in told.items() if url]
     where = ", ".join([*elsewhere, *([] if len(elsewhere) == len(told) else [where])])

@@ -2,7 +2,7 @@
 
 {dir}/staging, {dir}/warehouse and {dir}/catalog.db hold the data and survive a restart and a kill; with `s3` they are
 in the memory of the S3 endpoint instead, and the catalog starts empty with them; with `other_s3` they are there, and
-the catalog is kept. Queues are in memory either way. Besides: {dir}/jobs/{run} (Spark's output), {dir}/logs, of
+the catalog is kept beside them ({dir}/other_s3). Queues are in memory either way. Besides: {dir}/jobs/{run} (Spark's output), {dir}/logs, of
 functions, and {dir}/stack.json (addresses and this run's token, for the CLI).
 """
 
@@ -234,15 +234,16 @@ class Stack:
         went with memory. Raises NoOtherS3."""
         other = self.options.other_s3
         if self.options.s3 or other is not None:
+            folder = self.dir / ("s3" if other is None else "other_s3")  # what outlives memory is not lost with it
             if other is None:
                 for bucket in template.buckets.values():
                     self._request("PUT", f"/{bucket}")
-                shutil.rmtree(self.dir / "s3", ignore_errors=True)
+                shutil.rmtree(folder, ignore_errors=True)
             else:
                 other.make_buckets(template.buckets.values())
-            (self.dir / "s3").mkdir(exist_ok=True)
+            folder.mkdir(exist_ok=True)
             staging, warehouse = (template.buckets[name] for name in ("StagingBucket", "WarehouseBucket"))
-            data, catalog = (f"s3://{staging}", f"s3://{warehouse}/warehouse"), self.dir / "s3" / "catalog.db"
+            data, catalog = (f"s3://{staging}", f"s3://{warehouse}/warehouse"), folder / "catalog.db"
         else:
             for name in ("staging", "warehouse"):
                 (self.dir / name).mkdir(exist_ok=True)

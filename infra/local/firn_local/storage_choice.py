@@ -10,11 +10,15 @@ _PLACES = ("gs", "abfss", "file")  # S3 is the stack's own, or --s3-endpoint's: 
 
 def refusal(options: Options) -> str | None:
     """What to write instead of options that contradict each other, or that name no place; None: they are fine."""
-    own = "--s3" if options.s3 else "--s3-endpoint" if options.other_s3 is not None else ""
     if options.s3 and options.other_s3 is not None:
         return "--s3 keeps data in memory and --s3-endpoint in another S3: leave one of them out"
-    if own and options.staging and options.warehouse:
-        return f"nothing would be kept by {own}, as --staging and --warehouse are elsewhere: leave one of the three out"
+    if options.s3 and options.staging:
+        return (
+            "--s3 forgets the tables when the stack stops, and what is at --staging would say that they are committed: "
+            "leave out --s3, and add --warehouse if they are to be elsewhere too"
+        )
+    if options.other_s3 is not None and options.staging and options.warehouse:
+        return "nothing would be kept by --s3-endpoint, as --staging and --warehouse are elsewhere: leave one out"
     for name, url, read in (
         ("--staging", options.staging, read_staging), ("--warehouse", options.warehouse, read_place)
     ):  # fmt: skip

@@ -1,13 +1,14 @@
 """Options of the embedded stack about where its data is: which contradict each other, and which name nothing."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from firn_local.foreground import up
 from firn_local.other_s3 import NoOtherS3, OtherS3
-from firn_local.stack import Options
+from firn_local.stack import Options, Stack
 from firn_local.storage_choice import refusal
 
 KEYS = {"AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s3cret", "AWS_REGION": "us-east-1"}
@@ -19,7 +20,8 @@ AZURE = "abfss://lake@acme.dfs.core.windows.net/x"
     ("told", "said"),
     [
         ({"s3": True, "other_s3": OTHER}, "leave one of them out"),
-        ({"s3": True, "staging": AZURE, "warehouse": AZURE}, "nothing would be kept by --s3, as --staging"),
+        ({"s3": True, "staging": AZURE, "warehouse": AZURE}, "--s3 forgets the tables when the stack stops"),
+        ({"s3": True, "staging": AZURE}, "leave out --s3, and add --warehouse"),
         ({"other_s3": OTHER, "staging": "gs://lake/a", "warehouse": AZURE}, "nothing would be kept by --s3-endpoint"),
         ({"staging": "s3://lake/a"}, "--staging: s3:// is not supported here"),
         ({"warehouse": "gs://"}, "--warehouse: 'gs://' names no bucket"),
@@ -68,3 +70,25 @@ def test_an_endpoint_that_is_none_is_refused_without_a_password(endpoint: str, s
 def test_an_endpoint_of_this_machine_or_by_tls_is_taken() -> None:
     for endpoint in ("http://127.0.0.1:7070", "http://localhost:7070/", "https://s3.example.org"):
         assert OtherS3.at(endpoint, KEYS).endpoint == endpoint
+
+
+def test_a_stack_in_memory_leaves_the_catalog_of_another_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(Stack, "_request", lambda _self, method, path: asked.append(f"{method} {path}"))
+    monkeypatch.setattr(OtherS3, "make_buckets", lambda _self, names: asked.extend(names))
+    aws: Any = SimpleNamespace(credentials={"AWS_ENDPOINT_URL": "http://127.0.0.1:1"})
+    template: Any = SimpleNamespace(buckets={"StagingBucket": "log", "WarehouseBucket": "lake"})
+
+    def catalog(**options: Any) -> Path:
+        found = Stack(Options(tmp_path, **options))._storage(aws, template)
+        assert found["FIRN_STAGING"] == "s3://log"
+        return Path(found["FIRN_CATALOG_URI"].removeprefix("sqlite:///"))
+
+    kept = catalog(other_s3=OTHER)
+    kept.write_text("tables")
+    own = catalog(s3=True)
+    own.write_text("tables of memory")
+    assert catalog(s3=True) == own
+    assert not own.exists()
+    assert catalog(other_s3=OTHER).read_text() == "tables"
+    assert asked == ["log", "lake", "PUT /log", "PUT /lake", "PUT /log", "PUT /lake", "log", "lake"]
