@@ -2,8 +2,8 @@
 
 {dir}/staging, {dir}/warehouse and {dir}/catalog.db hold the data and survive a restart and a kill; with `s3` they are
 in the memory of the S3 endpoint instead, and the catalog starts empty with them; with `other_s3` they are there, and
-the catalog is kept beside them ({dir}/other_s3). Queues are in memory either way. Besides: {dir}/jobs/{run} (Spark's output), {dir}/logs, of
-functions, and {dir}/stack.json (addresses and this run's token, for the CLI).
+the catalog is kept ({dir}/other_s3). Queues are in memory either way. Besides: {dir}/jobs/{run} (Spark's output),
+{dir}/logs, of functions, and {dir}/stack.json (addresses and this run's token, for the CLI).
 """
 
 import json
