@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firn.deployment.target import find_stack, is_down
-from firn.deployment.terminal import ago, print_json, print_table, say, size
+from firn.deployment.terminal import ago, counted, print_json, print_table, say, size
 from firn_cli.options import DEFAULT_DIR, Dir, Json, Wide
 
 if TYPE_CHECKING:
@@ -73,6 +73,12 @@ def command(
     for source in sources:
         for note in source.notes:
             say(f"source {source.source}: {note}")
+    for table in looked_after:
+        if table["by_others"]:
+            say(
+                f"{table['table']}: {counted(table['by_others'], 'kept snapshot')} of others put rows into it, or took "
+                f"some out: firn history {table['table']} shows them, firn audit STREAM --deep names the rows"
+            )
     for one in found:
         for note in one.notes:
             say(f"{one.stream}: {note}")
