@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firn.deployment.target import find_stack, is_down
-from firn.deployment.terminal import ago, print_json, print_table, say, size
+from firn.deployment.terminal import ago, counted, print_json, print_table, say, size
 from firn_cli.options import DEFAULT_DIR, Dir, Json, Wide
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ def command(
     for source in sources:
         for note in source.notes:
             say(f"source {source.source}: {note}")
+    _print_others(looked_after)
     for one in found:
         for note in one.notes:
             say(f"{one.stream}: {note}")
@@ -195,6 +196,16 @@ def _print_debts(tables: "Sequence[Mapping[str, Any]]", *, wide: bool) -> None:
             prose=("next",),
             wide=wide,
         )
+
+
+def _print_others(tables: "Sequence[Mapping[str, Any]]") -> None:
+    """Which fed tables have rows that are no change of a stream's."""
+    for one in tables:
+        if one["by_others"]:
+            say(
+                f"{one['table']}: {counted(one['by_others'], 'kept snapshot')} of others put rows into it, or took "
+                f"some out: firn history {one['table']} shows them, firn audit STREAM --deep names the rows"
+            )
 
 
 def _seconds(value: float | None) -> str | None:

@@ -62,4 +62,4 @@ def versions(spark: SparkSession, table: Table) -> Versions:
     ancestors = java_class(spark, "org.apache.iceberg.util.SnapshotUtil")
     oldest = ancestors.oldestAncestor(table.java) if table.branch is None else None
     made = datetime.fromtimestamp(oldest.timestampMillis() / 1_000, UTC) if oldest is not None else None
-    return Versions(int(head.allManifests(table.java.io()).size()), snapshots, made, size)
+    return Versions(int(head.allManifests(table.java.io()).size()), snapshots, made, size, table.state.kept_by_others)

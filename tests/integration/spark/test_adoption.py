@@ -17,14 +17,21 @@ HEAD = "warehouse: file:///set/by/the/deployment\ncatalog: {type: sql}\nstreams:
 
 
 @HOMES
-def test_what_fits_goes_on_as_a_mirror(lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch, home: str) -> None:
+@pytest.mark.parametrize("form", [1, 2, 3])
+def test_what_fits_goes_on_as_a_mirror(
+    lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch, home: str, form: int
+) -> None:
     commit_in(home, monkeypatch, events=3, one_task=3)
     before = lake(config())
     before.catalog.create_namespace("lake")
-    before.spark.sql("CREATE TABLE firn.lake.t (id bigint, v string, at timestamp) USING iceberg").collect()
+    columns = "(id bigint, v string, at timestamp)"
+    before.spark.sql(
+        f"CREATE TABLE firn.lake.t {columns} USING iceberg TBLPROPERTIES ('format-version' = '{form}')"
+    ).collect()
     before.spark.sql("INSERT INTO firn.lake.t SELECT id, concat('a', id), current_timestamp() FROM range(6)").collect()
     found = adoption(Reader(before.catalog), "lake.t", ["id"], "app.t")
     assert (found.fits, found.rows) == (True, 6), found
+    assert ("format: 2" in found.rule) == (form == 1), "format 1 has no deletes"
     one = lake(HEAD + found.rule)
     one.land(
         [event("u", 10, {"id": 1, "v": "b1"}), event("d", 11, None, {"id": 2}), event("c", 12, {"id": 9, "v": "b9"})]
@@ -36,3 +43,17 @@ def test_what_fits_goes_on_as_a_mirror(lake: Callable[[str], Lake], monkeypatch:
     assert audited(one).differences == []
     again = adoption(Reader(one.catalog), "lake.t", ["id"], "app.t")
     assert again.against[0].startswith("it is fed by spec already")
+
+
+def test_a_column_that_evolve_dropped_from_an_adopted_table_may_come_back(
+    lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit_in("driver", monkeypatch, events=3, one_task=3)
+    one = lake(HEAD + "app.t: {to: lake.t, key: [id]}")
+    one.catalog.create_namespace("lake")
+    one.spark.sql("CREATE TABLE firn.lake.t USING iceberg AS SELECT id, 'a' AS v, 'w' AS w FROM range(3)").collect()
+    one.land([event("u", 10, {"id": 1, "v": "b1", "w": "x"})])
+    Reader(one.catalog).table("lake.t").evolve(drop=["w"], despite_stream=True)
+    one.land([event("u", 20, {"id": 2, "v": "b2", "w": "y"})])
+    rows = {row["id"]: (row["v"], row["w"]) for row in one.rows("lake.t")}
+    assert rows == {0: ("a", None), 1: ("b1", None), 2: ("b2", "y")}

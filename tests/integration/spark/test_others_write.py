@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 
 from firn.changes.merge.fold import fold
+from firn.config.names import TableName
 from firn.log import holds
 from firn.quarantine.lifting import resume
 from firn_lake.lake import Lake as Reader
+from firn_spark.maintenance.health import versions
+from firn_spark.tables.evolve import Tables
 from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_audit import audited
@@ -138,7 +141,7 @@ def held(one: Lake, table: str = "lake.t") -> Any:
 
 
 @HOMES
-@pytest.mark.parametrize("how", ["RENAME COLUMN w TO label", "DROP COLUMN w"])
+@pytest.mark.parametrize("how", ["RENAME COLUMN w TO label", pytest.param("DROP COLUMN w", marks=long_only)])
 def test_a_column_that_somebody_took_away_holds_the_table_until_it_is_back(lake: Make, home: str, how: str) -> None:
     one = lake(CONFIG)
     one.land(FIRST)
@@ -159,7 +162,9 @@ def test_a_column_that_somebody_took_away_holds_the_table_until_it_is_back(lake:
 
 
 @HOMES
-@pytest.mark.parametrize("statement", ["RENAME COLUMN _firn_pos TO p", "DROP COLUMN _firn_pos"])
+@pytest.mark.parametrize(
+    "statement", [pytest.param("RENAME COLUMN _firn_pos TO p", marks=long_only), "DROP COLUMN _firn_pos"]
+)
 def test_without_the_positions_of_its_rows_a_table_is_held(lake: Make, home: str, statement: str) -> None:
     one = lake(CONFIG)
     one.land(FIRST)
@@ -171,6 +176,7 @@ def test_without_the_positions_of_its_rows_a_table_is_held(lake: Make, home: str
     assert told(one) == before
 
 
+@long_only
 @EITHER
 def test_a_column_that_somebody_added_again_is_filled_from_then_on(lake: Make, home: str) -> None:
     one = lake(CONFIG)
@@ -230,6 +236,9 @@ def test_rows_that_others_wrote_stay_until_their_next_change_and_the_audit_names
     )
     one.land(SECOND)
     assert one.line("lake.t")["way"]["rows_by_others"] == 3
+    table = Tables(one.spark).load(TableName.parse("lake.t"))
+    assert table is not None
+    assert versions(one.spark, table).by_others == 3, "as long as these snapshots are kept"
     others = {100: ("theirs", "x"), 101: ("merged", None)}
     assert told(one) == {0: ("a0", "w0"), 1: ("b1", "w1"), 2: ("merged", "w2")} | others
     found = next(rows for rows in audited(one).rows if rows.table == "lake.t")

@@ -199,7 +199,7 @@ def test_a_value_of_any_type_is_the_same_to_each_reader(
     names = [name for name, kind in KINDS.items() if way == "plain" or kind.connect is not None]
 
     @settings(
-        max_examples=times(2, 60), deadline=None, suppress_health_check=list(HealthCheck), database=None,
+        max_examples=times(1, 60), deadline=None, suppress_health_check=list(HealthCheck), database=None,
         phases=[Phase.explicit, Phase.generate],  # a smaller example is not worth a hundred commits
     )  # fmt: skip
     @example(edges())

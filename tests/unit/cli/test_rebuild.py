@@ -143,6 +143,18 @@ def test_in_place_says_where_the_old_state_is_and_how_to_release_the_table(
     assert "2 changes became dead letters: firn dead list" in out
 
 
+def test_a_table_of_format_3_is_rebuilt_in_place_too(
+    run: Run, play: Callable[..., Emr], addresses: dict[str, str]
+) -> None:
+    catalog = open_catalog(addresses["catalog_uri"], addresses["warehouse"], {})
+    file = Path(catalog.load_table("shop.orders").metadata_location.removeprefix("file://"))
+    catalog.close()
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"format-version": 3, "next-row-id": 1}))
+    emr = play(DONE)
+    assert run("orders", "--in-place")[0] == 0
+    assert "--in-place" in emr.started[0]
+
+
 def test_a_check_that_finds_differences_exits_1_with_their_number(run: Run, play: Callable[..., Emr]) -> None:
     play(DONE | {"status": "differs", "only_live": 3, "only_rebuilt": 1}, "FAILED")
     code, out, _ = run("orders", "--check")

@@ -11,8 +11,9 @@ from pyiceberg.catalog import Catalog
 from firn.dispatch.dispatcher import Terms, dispatch
 from firn.ingest.accept import accept
 from firn.ingest.replay import Choice, replay
-from firn.log import cuts, published_configs
+from firn.log import cuts, published_configs, table_health
 from firn.log.store import Store, open_store
+from firn.log.table_health import Health
 from firn.status.stream_status import commits_by_stream, stream_statuses
 from firn_cli.main import main
 from firn_lake.catalogs.catalog import open_catalog
@@ -244,3 +245,15 @@ def test_the_command_prints_freshness_and_writes_the_plot(
     shop = json.loads(capsys.readouterr().out)[1]
     assert shop["freshness"]["commits"] == 1
     assert list(shop["oldest_by_table"]) == ["shop.orders"]
+
+
+def test_the_command_names_tables_whose_rows_others_changed(
+    store: Store, catalog: Catalog, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    published_configs.publish(store, CONFIG)
+    at = "2026-11-22T00:00:00.000Z"
+    table_health.write(store, "shop", [Health("shop.orders", at, by_others=2), Health("shop.log", at)])
+    assert main(["status", "--dir", str(tmp_path)]) == 0
+    told = capsys.readouterr()
+    assert "shop.orders: 2 kept snapshots of others put rows into it" in " ".join((told.out + told.err).split())
+    assert "shop.log: " not in told.out + told.err

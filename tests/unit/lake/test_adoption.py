@@ -80,6 +80,18 @@ def test_what_stays_as_it_is_is_told(catalog: Catalog, make: Make) -> None:
     assert found(catalog).fits
 
 
+def test_a_table_of_format_1_is_upgraded_by_its_rule(catalog: Catalog, make: Make) -> None:
+    make({"id": [1]}, **{"format-version": "1"})
+    assert found(catalog).rule == "public.t: {to: own.t, key: [id], format: 2}"
+    assert found(catalog).beware[0].startswith("it is of format 1")
+
+
+def test_a_key_of_floats_would_double_its_rows(catalog: Catalog, make: Make) -> None:
+    make({"id": pa.array([0.1], pa.float32()), "d": [0.1]})
+    assert "id is a float" in found(catalog).against[0]
+    assert found(catalog, "d").fits
+
+
 def test_a_table_that_a_stream_feeds_is_no_others(catalog: Catalog, make: Make) -> None:
     make({"id": [1]}, **{"firn.mode": "mirror", "firn.stream": "shop"})
     assert found(catalog).against[0].startswith("it is fed by shop already")

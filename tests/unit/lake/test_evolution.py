@@ -258,6 +258,17 @@ def test_of_a_fed_table_the_rest_may_be_changed() -> None:
     ]
 
 
+def test_an_adopted_table_is_fed_by_those_that_have_committed_to_it(catalog: Catalog) -> None:
+    rows = pa.table({"id": [1], "note": ["a"]})
+    catalog.create_namespace("own")
+    catalog.create_table("own.t", rows.schema).append(rows, snapshot_properties={"firn.epoch.shop": "1"})
+    table = Lake(catalog).table("own.t")
+    with pytest.raises(EvolutionRefused, match="while stream shop feeds the table"):
+        table.evolve(drop=["note"])
+    table.evolve(drop=["note"], despite_stream=True)
+    assert table.iceberg.properties["firn.dropped"] == '["note"]'
+
+
 def test_a_former_name_stays_that_of_its_column(catalog: Catalog, orders: Table) -> None:
     with orders.transaction() as both:
         both.set_properties({"firn.renames": '{"note": ["comment", "remark"]}'})

@@ -91,3 +91,11 @@ def test_it_holds_the_table_at_once() -> None:
 def test_rows_that_others_wrote_since_a_commit_are_counted(newest_first: list[dict[str, str]], count: int) -> None:
     found = state([["id"]], [(0, summary) for summary in reversed(newest_first)])
     assert found.rows_by_others == count
+
+
+def test_rows_that_others_wrote_are_counted_as_long_as_their_snapshots_are_kept() -> None:
+    theirs, own = {"operation": "append"}, {"operation": "append", "firn.format": "1"}
+    before_it_was_fed = [theirs, theirs]
+    newest_first = [FED, theirs, {"operation": "replace"}, FED, own, {"operation": "delete"}, FED, *before_it_was_fed]
+    found = state([["id"]], [(0, summary) for summary in reversed(newest_first)])
+    assert (found.rows_by_others, found.kept_by_others) == (0, 2)

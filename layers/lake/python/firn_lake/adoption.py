@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Final
 from firn.config.names import is_left_out
 from firn.errors import TerminalError
 from firn.maintenance.unfed import WRITERS
-from firn.tables.table_state import TableState, parse
+from firn.tables.table_state import TableState
+from firn_lake.fresh.pending_table import state_of
 from firn_lake.lake import Lake
 from firn_lake.writing.stream_ownership import is_firns, streams_of
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-_FORMATS: Final = (1, 2)
+_FORMATS: Final = (1, 2, 3)
 _NAMED: Final = 10  # columns that a line names
 
 
@@ -48,7 +49,7 @@ def adoption(lake: Lake, name: str, key: Sequence[str], source: str) -> Adoption
     """
     table = lake.table(name).iceberg
     full = lake.table(name).name
-    state = parse(table.metadata.model_dump_json())
+    state = state_of(table)
     against = [*_owned(table, full), *_key(state, key)]
     rows: int | None = None
     if not against:
@@ -57,7 +58,8 @@ def adoption(lake: Lake, name: str, key: Sequence[str], source: str) -> Adoption
             against += _rows(key, *counts)
         except TerminalError as error:
             against.append(f"its rows can't be read: {error}")
-    rule = f"{source}: {{to: {full}, key: [{', '.join(key)}]}}"
+    form = ", format: 2" if table.metadata.format_version == 1 else ""  # format 1 has no deletes
+    rule = f"{source}: {{to: {full}, key: [{', '.join(key)}]{form}}}"
     return Adoption(full, rows, tuple(against), tuple(_beware(table, state)), rule)
 
 
@@ -75,6 +77,11 @@ def _key(state: TableState, key: Sequence[str]) -> Iterator[str]:
     for one in key:
         if one in unknown or (one in kinds and kinds[one].nested):
             yield f"its column {one} has a type that no key of Firn's has: name others with --key"
+        elif one in kinds and kinds[one].name == "float":
+            yield (
+                f"its column {one} is a float, which changes meet as a double: 0.1 of theirs is no 0.1 of its rows "
+                "and would stand beside it. Copy its rows into a table with another key"
+            )
         elif one not in kinds:
             yield f"it has no column {one}: name those of its key with --key ({', '.join(list(kinds)[:_NAMED])}, …)"
 
@@ -113,6 +120,8 @@ def _beware(table: "Table", state: TableState) -> Iterator[str]:
     writers = sorted({name for one in state.ancestry for name in one if name.startswith(WRITERS)})[:_NAMED]
     if writers:
         yield f"another writer has left its place in the table ({', '.join(writers)}): end it before the stream begins"
+    if table.metadata.format_version == 1:
+        yield "it is of format 1: the rule's `format: 2` has the first commit upgrade it in place, for good"
     if table.properties.get("write.wap.enabled") == "true":
         yield "write.wap.enabled is set: other writers may stage rows that main has not"
     yield "a rebuild in place is refused: its first rows are in no log. Take a tag of it now: firn refs tag"

@@ -154,10 +154,17 @@ def rebuild(
 
 
 def _state(live: "Table") -> "tuple[TableName, TableState]":
+    *namespace, table = live.name()
+    return TableName(".".join(namespace), table), _parsed(live)
+
+
+def _parsed(table: "Table", branch: str | None = None) -> "TableState":
+    """`branch`: as table_state.parse. Of format 3 too, whose metadata PyIceberg 0.12 does not write by itself."""
+    from pyiceberg.typedef import IcebergBaseModel
+
     from firn.tables import table_state
 
-    *namespace, table = live.name()
-    return TableName(".".join(namespace), table), table_state.parse(live.metadata.model_dump_json())
+    return table_state.parse(IcebergBaseModel.model_dump_json(table.metadata), branch)
 
 
 def _start(jobs: "EmrJobs", work: Work) -> tuple[str, str]:
@@ -175,14 +182,12 @@ def _look(catalog: "Catalog", work: Work, done: dict[str, int]) -> None:
     """How far the job is, from the table that it fills. It is not there yet, or no longer: then as before."""
     from pyiceberg.exceptions import NoSuchTableError
 
-    from firn.tables import table_state
-
     table, branch = work.seen
     try:
         loaded = catalog.load_table(table.identifier)
     except (NoSuchTableError, FileNotFoundError):  # a check drops its table
         return
-    state = table_state.parse(loaded.metadata.model_dump_json(), branch)
+    state = _parsed(loaded, branch)
     for part in work.parts:
         done[part.stream] = max(done.get(part.stream, 0), state.progress(part.stream))
 

@@ -24,12 +24,13 @@ _DONE: Final = (
 @dataclass(frozen=True)
 class Versions:
     """What the table's metadata says of itself: manifests of the current snapshot, snapshots in all, when the oldest on
-    main was made, bytes of the metadata file."""
+    main was made, bytes of the metadata file, snapshots of others (TableState.kept_by_others)."""
 
     manifests: int = 0
     snapshots: int = 0
     oldest: datetime | None = None
     metadata_bytes: int = 0
+    by_others: int = 0
 
 
 def health_of(
@@ -64,6 +65,7 @@ def health_of(
         snapshots=versions.snapshots,
         oldest=layout.instant(versions.oldest) if versions.oldest else None,
         metadata_bytes=versions.metadata_bytes,
+        by_others=versions.by_others,
         cold_files=len(cold),
         cold_bytes=sum(file.bytes for file in cold),
         rewrite_files=sum(len(group.files) for group in groups),

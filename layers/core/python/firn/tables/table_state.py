@@ -206,8 +206,18 @@ class TableState:
         for summary in self.ancestry:
             if any(name.startswith(EPOCH) for name in summary):
                 return count
-            count += not any(name.startswith("firn.") for name in summary) and summary.get("operation") != "replace"
+            count += _is_by_others(summary)
         return 0
+
+    @property
+    def kept_by_others(self) -> int:
+        """The same of all snapshots that are kept, not only of those since the newest commit of a stream's."""
+        count, above = 0, 0
+        for summary in self.ancestry:
+            above += _is_by_others(summary)
+            if any(name.startswith(EPOCH) for name in summary):
+                count, above = count + above, 0
+        return count
 
     @property
     def basis(self) -> Basis:
@@ -315,6 +325,10 @@ def parse(metadata: str, branch: str | None = None) -> TableState:
         version=int(table.get("format-version", 2)),
         gone=_gone(chain, table) if branch is None else frozenset(),
     )
+
+
+def _is_by_others(summary: Mapping[str, str]) -> bool:
+    return not any(name.startswith("firn.") for name in summary) and summary.get("operation") != "replace"
 
 
 def _chain(current: int | None, snapshots: Mapping[int, Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:

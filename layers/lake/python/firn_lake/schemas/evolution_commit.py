@@ -12,7 +12,8 @@ from pyiceberg.types import IcebergType
 
 from firn.errors import TransientError, UnknownOutcome
 from firn.tables.renames import RENAMES
-from firn.tables.table_state import DROPPED
+from firn.tables.table_state import DROPPED, EPOCH
+from firn_lake.long_history import summaries_of
 from firn_lake.schemas.alter import alter_statements
 from firn_lake.schemas.ddl import described
 from firn_lake.schemas.ddl_writer import Described
@@ -65,12 +66,13 @@ def evolve(table: "Table", wishes: Wishes, *, dry_run: bool = False, despite_str
     name = shown(table)
     for _ in range(_TRIES):
         before = described(table)
-        steps = plan(subject_of(table), wishes, despite_stream=despite_stream)
+        subject = subject_of(table)
+        steps = plan(subject, wishes, despite_stream=despite_stream)
         if not steps:
             return Evolution(name, (), table.schema(), False, before)
         transaction = table.transaction()
         try:
-            _stage(transaction, steps)
+            _stage(transaction, steps, fed=subject.stream is not None)
         except (ValueError, ValidationError) as error:  # what the plan does not know of Iceberg's own rules
             raise EvolutionRefused(f"{name} stays as it is: {error}") from error
         after = transaction.table_metadata.schema()
@@ -99,8 +101,14 @@ def subject_of(table: "Table") -> Subject:
     identifiers = tuple(sorted(schema.identifier_field_names()))
     key = key_columns(properties.get("firn.key")) or identifiers
     former = {one: new for new, names in json.loads(properties.get(RENAMES, "{}")).items() for one in names}
-    stream = properties.get("firn.stream")
+    stream = properties.get("firn.stream") or next(_committed(table), None)
     return Subject(name, schema, metadata.format_version, key, dict(_laid_by(table)), stream, former)
+
+
+def _committed(table: "Table") -> Iterator[str]:
+    """The streams that have committed to the table: of one that was adopted nothing else tells."""
+    for summary in summaries_of(table.metadata):
+        yield from (name.removeprefix(EPOCH) for name in summary if name.startswith(EPOCH))
 
 
 def _laid_by(table: "Table") -> Iterator[tuple[int, str]]:
@@ -119,13 +127,13 @@ def _laid_by(table: "Table") -> Iterator[tuple[int, str]]:
             yield part.source_id, f"partitioned by {shown(part.source_id, part.transform)}"
 
 
-def _stage(transaction: "Transaction", steps: tuple[Step, ...]) -> None:
+def _stage(transaction: "Transaction", steps: tuple[Step, ...], *, fed: bool) -> None:
     there = {one.name for one in transaction.table_metadata.schema().fields}
     with transaction.update_schema() as update:
         for step in steps:
             _tell(update, step)
     dropped = {step.column for step in steps if step.action == "drop"} & there
-    if dropped and "firn.stream" in transaction.table_metadata.properties:
+    if dropped and fed:
         before = json.loads(transaction.table_metadata.properties.get(DROPPED, "[]"))
         transaction.set_properties({DROPPED: json.dumps(sorted(dropped.union(before)), ensure_ascii=False)})
     # Properties name columns (metrics, bloom filters): they follow a renamed one, as they do in Iceberg for Java.
