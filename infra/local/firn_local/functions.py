@@ -146,16 +146,14 @@ class _Environment:
     def __init__(
         self, spec: Function, variables: Mapping[str, str], log: Path, python: str, forks: ForkServer | None
     ) -> None:
-        ours, theirs = socket.socketpair()
         self._name = spec.name
-        self._socket = ours
         self._ready = False
         self.used = time.monotonic()
-        with theirs, log.open("ab") as output:
-            self._process = (
-                _started(spec.code, variables, python, theirs.fileno(), output)
+        with log.open("ab") as output:
+            self._process, self._socket = (
+                _started(spec.code, variables, python, output)
                 if forks is None
-                else forks.start(spec.code, variables, theirs.fileno(), output.fileno())
+                else forks.start(spec.code, variables, output.fileno())
             )
 
     def invoke(self, event: bytes, timeout: float) -> Any:
@@ -195,18 +193,21 @@ class _Environment:
 
 
 def _started(
-    folder: Path, variables: Mapping[str, str], python: str, connection: int, output: IO[bytes]
-) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen(
-        [python, "-P", "-m", "firn_local.worker", str(connection)],
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=output,
-        env=dict(variables),
-        cwd=folder,
-        pass_fds=(connection,),
-        start_new_session=True,  # Ctrl-C is for the stack, which then stops its environments
-    )
+    folder: Path, variables: Mapping[str, str], python: str, output: IO[bytes]
+) -> "tuple[subprocess.Popen[bytes], socket.socket]":
+    ours, theirs = socket.socketpair()
+    with theirs:
+        process = subprocess.Popen(
+            [python, "-P", "-m", "firn_local.worker", str(theirs.fileno())],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=dict(variables),
+            cwd=folder,
+            pass_fds=(theirs.fileno(),),
+            start_new_session=True,  # Ctrl-C is for the stack, which then stops its environments
+        )
+    return process, ours
 
 
 def _failure(kind: str, message: str) -> FunctionError:
