@@ -11,9 +11,10 @@ from pyiceberg.catalog import Catalog
 from firn.dispatch.dispatcher import Terms, dispatch
 from firn.ingest.accept import accept
 from firn.ingest.replay import Choice, replay
-from firn.log import cuts, published_configs
+from firn.log import cuts, layout, published_configs
+from firn.log.batches import UnreadableBatch
 from firn.log.store import Store, open_store
-from firn.status.stream_status import commits_by_stream, stream_statuses
+from firn.status.stream_status import commits_by_stream, readable_statuses, stream_statuses
 from firn_cli.main import main
 from firn_lake.catalogs.catalog import open_catalog
 from firn_lake.tables import list_tables
@@ -244,3 +245,19 @@ def test_the_command_prints_freshness_and_writes_the_plot(
     shop = json.loads(capsys.readouterr().out)[1]
     assert shop["freshness"]["commits"] == 1
     assert list(shop["oldest_by_table"]) == ["shop.orders"]
+
+
+def test_a_damaged_object_of_one_stream_hides_no_other_and_fails_the_command(
+    store: Store, catalog: Catalog, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    send(store, event(1))
+    store.put(layout.epoch_path("shop", 1), b"garbage")
+    with pytest.raises(UnreadableBatch):
+        stream_statuses(store, list_tables(catalog), NOW)
+    found, unread = readable_statuses(store, list_tables(catalog), NOW)
+    assert ([one.stream for one in found], [*unread]) == (["idle"], ["shop"])
+    for options in ([], ["--json"]):
+        assert main(["status", "--dir", str(tmp_path), *options]) == 1
+        told = capsys.readouterr()
+        assert "idle" in told.out
+        assert "firn: shop is left out: epoch 1 of shop is no epoch" in told.err
