@@ -18,15 +18,15 @@ MUTANTS: Final = (
     Mutant(
         "a message whose sender died counts as sent",
         "layers/core/python/firn/log/alert_log.py",
-        'return self.outcome or ("unknown" if now - self.at > STALE else None)',
-        'return self.outcome or ("sent" if now - self.at > STALE else None)',
+        'return self.outcome or ("unknown" if is_past(self.at, STALE, now) else None)',
+        'return self.outcome or ("sent" if is_past(self.at, STALE, now) else None)',
         (f"{_ROUNDS}::test_whoever_dies_anywhere_the_next_round_finishes_it[before]",),
     ),
     Mutant(
         "an alert that lasts begins again in each round",
         f"{_ALERTS}/alert_round.py",
-        "if newest is not None and (newest.ended_at is None or now - newest.ended_at < QUIET):",
-        "if newest is not None and newest.ended_at is not None and now - newest.ended_at < QUIET:",
+        "if newest is not None and newest.ended_at is None and alert_log.begun_of(store, newest) is not None:",
+        "if newest is not None and newest.ended_at is None and alert_log.begun_of(store, newest) is None:",
         (f"{_ROUNDS}::test_what_is_held_is_told_once_when_it_begins_and_once_when_it_ends",),
     ),
     Mutant(
