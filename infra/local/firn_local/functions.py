@@ -20,7 +20,7 @@ from typing import IO, Any
 import msgspec
 
 from firn_local.environment import source_path
-from firn_local.fork_server import ForkServer
+from firn_local.fork_server import ForkedProcess, ForkServer
 from firn_local.heaps import LARGE
 from firn_local.other_s3 import key_of_caller
 from firn_local.template import Function
@@ -149,12 +149,12 @@ class _Environment:
         self._name = spec.name
         self._ready = False
         self.used = time.monotonic()
+        self._process: subprocess.Popen[bytes] | ForkedProcess
         with log.open("ab") as output:
-            self._process, self._socket = (
-                _started(spec.code, variables, python, output)
-                if forks is None
-                else forks.start(spec.code, variables, output.fileno())
-            )
+            if forks is None:
+                self._process, self._socket = _started(spec.code, variables, python, output)
+            else:
+                self._process, self._socket = forks.start(spec.code, variables, output.fileno())
 
     def invoke(self, event: bytes, timeout: float) -> Any:
         if not self._ready:

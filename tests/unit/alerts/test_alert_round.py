@@ -431,7 +431,7 @@ def test_a_log_that_nobody_can_read_or_dispatch_is_late_and_keeps_no_other_from_
 ) -> None:
     config = publish(store, configured(place, "dead", "late", "orders"))
     letters(store, config, 2)
-    store.put(layout.epoch_path("shop", 1), b"garbage")
+    store.put(layout.epoch_path("shop", 1), b"garbage", mode="create")
     assert run(config=config) == Rounded(begun=2, sent=2)
     said = {one["alert"]: one["text"] for one in receiver.messages}
     assert said.keys() == {"dead", "late"}

@@ -251,7 +251,7 @@ def test_a_damaged_object_of_one_stream_hides_no_other_and_fails_the_command(
     store: Store, catalog: Catalog, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     send(store, event(1))
-    store.put(layout.epoch_path("shop", 1), b"garbage")
+    store.put(layout.epoch_path("shop", 1), b"garbage", mode="create")
     with pytest.raises(UnreadableBatch):
         stream_statuses(store, list_tables(catalog), NOW)
     found, unread = readable_statuses(store, list_tables(catalog), NOW)

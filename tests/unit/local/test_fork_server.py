@@ -143,7 +143,7 @@ def test_one_whose_birth_was_not_told_shares_no_socket_with_its_successor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ground = Ground(tmp_path)
-    asked, lost = ForkServer._asked, []
+    asked, lost = ForkServer._asked, list[int]()
 
     def losing(forks: ForkServer, request: bytes, descriptors: list[int]) -> dict[str, Any]:
         answer = asked(forks, request, descriptors)
