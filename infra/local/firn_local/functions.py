@@ -124,10 +124,17 @@ class FunctionRunner:
                 return self._idle.pop()
             if self._closed:
                 raise _failure("Stack.Stopped", f"{self.spec.name}: the stack is stopping")
-        environment = _Environment(self.spec, self._variables, self._log, self._python, self._forks)
+        try:
+            environment = _Environment(self.spec, self._variables, self._log, self._python, self._forks)
+        except OSError as error:  # no memory or no descriptor is left, say: the next invocation tries again
+            self.last_error = f"{self.spec.name}: no process could be started for it: {error}"
+            raise _failure("Runtime.StartFailed", self.last_error) from error
         with self._lock:
-            self._all.add(environment)
-        return environment
+            if not self._closed:
+                self._all.add(environment)
+                return environment
+        environment.close()  # the stack has stopped meanwhile
+        raise _failure("Stack.Stopped", f"{self.spec.name}: the stack is stopping")
 
     def _give(self, environment: "_Environment") -> None:
         environment.used = time.monotonic()

@@ -184,3 +184,33 @@ def test_a_variable_may_have_bytes_that_are_no_text(tmp_path: Path) -> None:
     ground.two._variables["NAME"] = os.fsdecode(b"caf\xe9")
     assert called(ground.two, ascii=True)["name"] == r"'caf\udce9'"
     ground.stop()
+
+
+def test_where_no_process_can_be_started_the_invocation_fails_and_no_more(tmp_path: Path) -> None:
+    """Who invokes for a schedule or a queue goes on, and the next one may be lucky."""
+    ground = Ground(tmp_path)
+    alone = FunctionRunner(ground.one.spec, {}, tmp_path / "logs", python=str(tmp_path / "python"))
+    for function in (alone, ground.one):
+        ground.forks.close()
+        with pytest.raises(FunctionError, match=r"Runtime\.StartFailed: one: no process could be started for it: ."):
+            called(function)
+        assert "no process could be started" in function.last_error
+    ground.stop()
+
+
+def test_one_that_is_started_while_the_stack_stops_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ground = Ground(tmp_path)
+    begun = list[int]()
+
+    def starting(forks: ForkServer, *about: Any) -> Any:
+        found = started(forks, *about)
+        begun.append(found[0].pid)
+        ground.one.close()
+        return found
+
+    started = ForkServer.start
+    monkeypatch.setattr(ForkServer, "start", starting)
+    with pytest.raises(FunctionError, match="the stack is stopping"):
+        called(ground.one)
+    assert gone(begun[0])
+    ground.stop()
