@@ -57,4 +57,18 @@ MUTANTS: Final = (
         "if not local and not any(map(is_public, addresses)):",
         ("tests/unit/alerts/test_webhook.py::test_one_address_of_this_machine_among_public_ones_is_too_many",),
     ),
+    Mutant(
+        "a clock that was set back silences an alert until it is there again",
+        "layers/core/python/firn/log/alert_log.py",
+        "return now - since >= least or since - now > _SKEW",
+        "return now - since >= least",
+        (f"{_ROUNDS}::test_a_clock_that_was_set_back_keeps_nobody_from_being_told",),
+    ),
+    Mutant(
+        "addresses are public because this Python says so",
+        f"{_ALERTS}/public_address.py",
+        "return public and not any(found in network for network in _NOT_IPV4)",
+        "return public",
+        ("tests/unit/alerts/test_public_address.py::test_no_others_are[192.0.0.9]",),
+    ),
 )
