@@ -71,8 +71,9 @@ def workers(stack: Stack, function: str) -> list[int]:
         with suppress(OSError, ValueError, IndexError):
             name, _, told = (process / "stat").read_text().partition("(")[2].rpartition(")")
             parents[int(process.name)], names[int(process.name)] = int(told.split()[1]), name
-    # A worker is named after its function; it is forked from a child of the stack.
-    return [one for one, name in names.items() if name == function and parents.get(parents[one]) == stack.process.pid]
+    # A worker is named after its function. It is a child of the stack, or forked from one: not those of `sam build`.
+    its = stack.process.pid
+    return [one for one, name in names.items() if name == function and its in (parents[one], parents.get(parents[one]))]
 
 
 def kill_worker(stack: Stack, function: str) -> int:

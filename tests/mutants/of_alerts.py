@@ -18,15 +18,15 @@ MUTANTS: Final = (
     Mutant(
         "a message whose sender died counts as sent",
         "layers/core/python/firn/log/alert_log.py",
-        'return self.outcome or ("unknown" if now - self.at > STALE else None)',
-        'return self.outcome or ("sent" if now - self.at > STALE else None)',
+        'return self.outcome or ("unknown" if is_past(self.at, STALE, now) else None)',
+        'return self.outcome or ("sent" if is_past(self.at, STALE, now) else None)',
         (f"{_ROUNDS}::test_whoever_dies_anywhere_the_next_round_finishes_it[before]",),
     ),
     Mutant(
         "an alert that lasts begins again in each round",
         f"{_ALERTS}/alert_round.py",
-        "if newest is not None and (newest.ended_at is None or now - newest.ended_at < QUIET):",
-        "if newest is not None and newest.ended_at is not None and now - newest.ended_at < QUIET:",
+        "if newest is not None and newest.ended_at is None and alert_log.begun_of(store, newest) is not None:",
+        "if newest is not None and newest.ended_at is None and alert_log.begun_of(store, newest) is None:",
         (f"{_ROUNDS}::test_what_is_held_is_told_once_when_it_begins_and_once_when_it_ends",),
     ),
     Mutant(
@@ -56,5 +56,19 @@ MUTANTS: Final = (
         "if not local and not all(map(is_public, addresses)):",
         "if not local and not any(map(is_public, addresses)):",
         ("tests/unit/alerts/test_webhook.py::test_one_address_of_this_machine_among_public_ones_is_too_many",),
+    ),
+    Mutant(
+        "a clock that was set back silences an alert until it is there again",
+        "layers/core/python/firn/log/alert_log.py",
+        "return now - since >= least or since - now > _SKEW",
+        "return now - since >= least",
+        (f"{_ROUNDS}::test_a_clock_that_was_set_back_keeps_nobody_from_being_told",),
+    ),
+    Mutant(
+        "addresses are public because this Python says so",
+        f"{_ALERTS}/public_address.py",
+        "return public and not any(found in network for network in _NOT_IPV4)",
+        "return public",
+        ("tests/unit/alerts/test_public_address.py::test_no_others_are[192.0.0.9]",),
     ),
 )

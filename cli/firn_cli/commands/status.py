@@ -13,6 +13,7 @@ from firn.deployment.terminal import ago, counted, print_json, print_table, say,
 from firn_cli.options import DEFAULT_DIR, Dir, Json, Wide
 
 if TYPE_CHECKING:
+    from firn.log.batches import UnreadableBatch
     from firn.status.source_status import SourceState
     from firn.status.stream_status import StreamStatus
 
@@ -28,14 +29,14 @@ def command(
     on order and keys."""
     from firn.log import pause
     from firn.status.source_status import source_states
-    from firn.status.stream_status import commits_by_stream, stream_statuses, table_debts
+    from firn.status.stream_status import commits_by_stream, readable_statuses, table_debts
     from firn_lake.catalogs.stack_catalog import catalog_of
     from firn_lake.tables import list_tables
 
     stack = find_stack(folder, running=False)
     now = datetime.now(UTC)
     window = timedelta(hours=hours)
-    found = stream_statuses(stack.store(), list_tables(catalog_of(stack)), now, window)
+    found, unread = readable_statuses(stack.store(), list_tables(catalog_of(stack)), now, window)
     looked_after = table_debts(stack.store(), now)
     sources = source_states(stack.store(), now)
     if plot is not None:
@@ -54,11 +55,12 @@ def command(
                 for one in found
             ]
         )
+        _fail(unread)
         return
     if is_down(stack):
         say(f"the stack of {folder} is down: it accepts nothing and starts no job; start it with firn up")
         typer.echo("below is what its files hold\n")
-    if not found:
+    if not found and not unread:
         typer.echo("no streams: write firn.yaml (firn init)", err=True)
         raise typer.Exit
     if not stack.scheduled:
@@ -77,6 +79,15 @@ def command(
     for one in found:
         for note in one.notes:
             say(f"{one.stream}: {note}")
+    _fail(unread)
+
+
+def _fail(unread: "Mapping[str, UnreadableBatch]") -> None:
+    """Say why streams are missing above, if any are, and end with an error."""
+    for stream, error in unread.items():
+        say(f"firn: {stream} is left out: {error}", err=True)
+    if unread:
+        raise typer.Exit(1)
 
 
 def _write(file: Path, drawn: str) -> None:

@@ -1,5 +1,7 @@
 """Execution environments that are forked from one process (`worker_forks`), as the host sees them."""
 
+import json
+import os
 import signal
 import socket
 import subprocess
@@ -39,32 +41,49 @@ class ForkServer:
         self._server: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
         self._generation = 0
+        self._closed = False
 
-    def start(self, folder: Path, variables: Mapping[str, str], ours: int, log: int) -> "ForkedProcess":
-        """A worker in `folder` with these variables, the descriptors of its socket and its log. Raises OSError."""
-        request = msgspec.json.encode({"folder": str(folder), "variables": variables})
+    def start(self, folder: Path, variables: Mapping[str, str], log: int) -> tuple["ForkedProcess", socket.socket]:
+        """A worker in `folder` with these variables and the descriptor of its log -> and our end of its socket. Raises
+        OSError."""
+        # ASCII: a variable may have bytes that are no UTF-8.
+        request = json.dumps({"folder": str(folder), "variables": dict(variables)}).encode()
         with self._lock:
+            if self._closed:
+                raise ConnectionResetError("the stack is stopping")
             if self._server is None or self._server.poll() is not None:
                 self._begin()
             try:
-                process = self._asked(request, [ours, log])["process"]
+                return self._forked(request, log)
             except OSError:
                 self._begin()
-                process = self._asked(request, [ours, log])["process"]
-            return ForkedProcess(self, self._generation, process)
+                return self._forked(request, log)
 
     def end(self, generation: int, process: int) -> int:
         """Kills a process that was started here, and waits -> its code. Where the one that it was forked from was
-        killed meanwhile, nobody can tell it: it ends with its socket, and counts as killed."""
+        killed meanwhile, nobody can tell it: it counts as killed."""
         with self._lock, suppress(OSError):
             if self._generation == generation:
                 return int(self._asked(msgspec.json.encode({"end": process}), [])["code"])
         return -signal.SIGKILL
 
     def close(self) -> None:
-        """End it. The environments end with their sockets."""
+        """End it, for good. The environments end with their sockets."""
         with self._lock:
+            self._closed = True
             self._stop()
+
+    def _forked(self, request: bytes, log: int) -> tuple["ForkedProcess", socket.socket]:
+        """Each try has a socket of its own: one that was forked by a server that died before it said so ends with it,
+        and shares none with its successor."""
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs:
+                process = self._asked(request, [theirs.fileno(), log])["process"]
+        except BaseException:
+            ours.close()
+            raise
+        return ForkedProcess(self, self._generation, process), ours
 
     def _begin(self) -> None:
         self._stop()
@@ -93,13 +112,18 @@ class ForkServer:
         self._server = self._socket = None
 
     def _asked(self, request: bytes, descriptors: list[int]) -> dict[str, Any]:
-        """Raises OSError, also where it ends instead of answering."""
+        """Raises OSError, also where it ends instead of answering. One that has not answered is stopped: its answer
+        would be taken for that of the next question."""
         if self._socket is None:
             raise ConnectionResetError("the fork server was stopped")
-        socket.send_fds(self._socket, [len(request).to_bytes(4, "big") + request], descriptors)
-        frame = receive(self._socket)
-        if frame is None:
-            raise ConnectionResetError(f"the process that functions are forked from ended: see {self._log}")
+        try:
+            socket.send_fds(self._socket, [len(request).to_bytes(4, "big") + request], descriptors)
+            frame = receive(self._socket)
+            if frame is None:
+                raise ConnectionResetError(f"the process that functions are forked from ended: see {self._log}")
+        except BaseException:
+            self._stop()
+            raise
         answer: dict[str, Any] = msgspec.json.decode(frame)
         return answer
 
@@ -111,6 +135,7 @@ class ForkedProcess:
         self._server, self._generation, self.pid = server, generation, process
         self._lock = threading.Lock()
         self._code: int | None = None
+        self._handle = _handle_of(process)
 
     def poll(self) -> int | None:
         """Its code, once it was waited for."""
@@ -121,11 +146,24 @@ class ForkedProcess:
         self.wait()
 
     def wait(self) -> int:
-        """Its code. What has not ended by then is killed."""
+        """Its code. What has not ended by then is killed, at once: also where the server is busy, or is gone."""
         with self._lock:
             if self._code is None:
+                if self._handle is not None:
+                    with suppress(OSError):
+                        signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+                    os.close(self._handle)
+                    self._handle = None
                 self._code = self._server.end(self._generation, self.pid)
             return self._code
+
+
+def _handle_of(process: int) -> int | None:
+    """What stands for this process and no later one of its id; None where the kernel has no such (before 5.3)."""
+    try:
+        return os.pidfd_open(process)
+    except OSError:
+        return None
 
 
 def possible(python: str) -> bool:

@@ -20,7 +20,7 @@ from typing import IO, Any
 import msgspec
 
 from firn_local.environment import source_path
-from firn_local.fork_server import ForkServer
+from firn_local.fork_server import ForkedProcess, ForkServer
 from firn_local.heaps import LARGE
 from firn_local.other_s3 import key_of_caller
 from firn_local.template import Function
@@ -124,10 +124,17 @@ class FunctionRunner:
                 return self._idle.pop()
             if self._closed:
                 raise _failure("Stack.Stopped", f"{self.spec.name}: the stack is stopping")
-        environment = _Environment(self.spec, self._variables, self._log, self._python, self._forks)
+        try:
+            environment = _Environment(self.spec, self._variables, self._log, self._python, self._forks)
+        except OSError as error:  # no memory or no descriptor is left, say: the next invocation tries again
+            self.last_error = f"{self.spec.name}: no process could be started for it: {error}"
+            raise _failure("Runtime.StartFailed", self.last_error) from error
         with self._lock:
-            self._all.add(environment)
-        return environment
+            if not self._closed:
+                self._all.add(environment)
+                return environment
+        environment.close()  # the stack has stopped meanwhile
+        raise _failure("Stack.Stopped", f"{self.spec.name}: the stack is stopping")
 
     def _give(self, environment: "_Environment") -> None:
         environment.used = time.monotonic()
@@ -146,17 +153,15 @@ class _Environment:
     def __init__(
         self, spec: Function, variables: Mapping[str, str], log: Path, python: str, forks: ForkServer | None
     ) -> None:
-        ours, theirs = socket.socketpair()
         self._name = spec.name
-        self._socket = ours
         self._ready = False
         self.used = time.monotonic()
-        with theirs, log.open("ab") as output:
-            self._process = (
-                _started(spec.code, variables, python, theirs.fileno(), output)
-                if forks is None
-                else forks.start(spec.code, variables, theirs.fileno(), output.fileno())
-            )
+        self._process: subprocess.Popen[bytes] | ForkedProcess
+        with log.open("ab") as output:
+            if forks is None:
+                self._process, self._socket = _started(spec.code, variables, python, output)
+            else:
+                self._process, self._socket = forks.start(spec.code, variables, output.fileno())
 
     def invoke(self, event: bytes, timeout: float) -> Any:
         if not self._ready:
@@ -195,18 +200,21 @@ class _Environment:
 
 
 def _started(
-    folder: Path, variables: Mapping[str, str], python: str, connection: int, output: IO[bytes]
-) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen(
-        [python, "-P", "-m", "firn_local.worker", str(connection)],
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=output,
-        env=dict(variables),
-        cwd=folder,
-        pass_fds=(connection,),
-        start_new_session=True,  # Ctrl-C is for the stack, which then stops its environments
-    )
+    folder: Path, variables: Mapping[str, str], python: str, output: IO[bytes]
+) -> "tuple[subprocess.Popen[bytes], socket.socket]":
+    ours, theirs = socket.socketpair()
+    with theirs:
+        process = subprocess.Popen(
+            [python, "-P", "-m", "firn_local.worker", str(theirs.fileno())],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=dict(variables),
+            cwd=folder,
+            pass_fds=(theirs.fileno(),),
+            start_new_session=True,  # Ctrl-C is for the stack, which then stops its environments
+        )
+    return process, ours
 
 
 def _failure(kind: str, message: str) -> FunctionError:

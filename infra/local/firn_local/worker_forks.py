@@ -77,8 +77,10 @@ def _become(folder: str, variables: Mapping[str, str], connection: socket.socket
     except BaseException:  # noqa: BLE001 - nothing of the child may go on as the parent
         traceback.print_exc()
     finally:
-        sys.stdout.flush()
-        os._exit(code)
+        try:
+            sys.stdout.flush()
+        finally:
+            os._exit(code)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -430,7 +431,7 @@ def test_a_log_that_nobody_can_read_or_dispatch_is_late_and_keeps_no_other_from_
 ) -> None:
     config = publish(store, configured(place, "dead", "late", "orders"))
     letters(store, config, 2)
-    store.put(layout.epoch_path("shop", 1), b"garbage")
+    store.put(layout.epoch_path("shop", 1), b"garbage", mode="create")
     assert run(config=config) == Rounded(begun=2, sent=2)
     said = {one["alert"]: one["text"] for one in receiver.messages}
     assert said.keys() == {"dead", "late"}
@@ -470,3 +471,63 @@ def test_views_name_what_is_watched_in_words(place: Path) -> None:
         "held": "every stream: anything is quarantined",
         "slot": "sources of every stream: a slot is 1.0 GB behind, or nobody reads it",
     }
+
+
+def test_an_alert_whose_object_is_damaged_begins_once_more(store: Store, run: Run, receiver: Receiver) -> None:
+    hold(store)
+    assert run("held") == Rounded(begun=1, sent=1)
+    [begun] = [path for path in paths(store, "alerts") if path.endswith(".begun")]
+    store.put(begun, b"garbage", mode="overwrite")
+    alert_log._known.clear()
+    assert run("held", minutes=1) == Rounded(begun=1, sent=1)
+    assert run("held", minutes=2) == Rounded()
+    assert [one["what"] for one in receiver.messages] == ["begun", "begun"]
+
+
+def test_a_clock_that_was_set_back_keeps_nobody_from_being_told(store: Store, run: Run, receiver: Receiver) -> None:
+    year = 365 * 24 * 60
+    hold(store)
+    receiver.planned = [503]
+    assert run("held").failed == 1
+    assert run("held", minutes=-year) == Rounded(sent=1), "the try that failed lies a year ahead"
+    [[alert]] = alert_log.read_all(store).alerts.values()
+    assert alert_log.claim(store, alert, "begun", "gone", 1, "x")
+    made = alert_log.read_all(store).alerts[alert.rule, alert.place][0].tries["begun", "gone"][0]
+    assert made.known(made.at - timedelta(minutes=30)) is None, "clocks are apart"
+    assert made.known(made.at - timedelta(minutes=year)) == "unknown"
+
+
+def test_what_ended_while_the_clock_was_ahead_may_begin_again(store: Store, run: Run) -> None:
+    held = hold(store)
+    assert run("held").begun == 1
+    lift(store, held)
+    assert run("held").ended == 1
+    hold(store, n=2)
+    assert run("held", minutes=-5).begun == 0
+    assert run("held", minutes=-365 * 24 * 60).begun == 1
+
+
+class SlowStore(FaultyStore):
+    """A call takes 10 ms; `most`: how many were made at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made, self.now, self.most, self.lock = 0, 0, 0, threading.Lock()
+
+    def _reach(self) -> None:
+        with self.lock:
+            self.made, self.now = self.made + 1, self.now + 1
+            self.most = max(self.most, self.now)
+        time.sleep(0.01)
+        with self.lock:
+            self.now -= 1
+
+
+def test_a_thousand_streams_are_looked_at_several_at_once(place: Path, way: Way) -> None:
+    """One after the other they would take longer than the function may."""
+    streams = "".join(f"  s{n}: {{tables: {{a.t: {{to: s{n}.t, key: [id]}}}}}}\n" for n in range(100))
+    config = parse(configured(place, "held", "dead").replace("streams:\n", f"streams:\n{streams}"))
+    slow = SlowStore()
+    assert alert_round.run(slow, config, way, datetime.now(UTC)) == Rounded()
+    assert slow.made >= 200
+    assert slow.most >= 8

@@ -11,10 +11,11 @@ from pyiceberg.catalog import Catalog
 from firn.dispatch.dispatcher import Terms, dispatch
 from firn.ingest.accept import accept
 from firn.ingest.replay import Choice, replay
-from firn.log import cuts, published_configs, table_health
+from firn.log import cuts, layout, published_configs, table_health
+from firn.log.batches import UnreadableBatch
 from firn.log.store import Store, open_store
 from firn.log.table_health import Health
-from firn.status.stream_status import commits_by_stream, stream_statuses
+from firn.status.stream_status import commits_by_stream, readable_statuses, stream_statuses
 from firn_cli.main import main
 from firn_lake.catalogs.catalog import open_catalog
 from firn_lake.tables import list_tables
@@ -257,3 +258,19 @@ def test_the_command_names_tables_whose_rows_others_changed(
     told = capsys.readouterr()
     assert "shop.orders: 2 kept snapshots of others put rows into it" in " ".join((told.out + told.err).split())
     assert "shop.log: " not in told.out + told.err
+
+
+def test_a_damaged_object_of_one_stream_hides_no_other_and_fails_the_command(
+    store: Store, catalog: Catalog, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    send(store, event(1))
+    store.put(layout.epoch_path("shop", 1), b"garbage", mode="create")
+    with pytest.raises(UnreadableBatch):
+        stream_statuses(store, list_tables(catalog), NOW)
+    found, unread = readable_statuses(store, list_tables(catalog), NOW)
+    assert ([one.stream for one in found], [*unread]) == (["idle"], ["shop"])
+    for options in ([], ["--json"]):
+        assert main(["status", "--dir", str(tmp_path), *options]) == 1
+        told = capsys.readouterr()
+        assert "idle" in told.out
+        assert "firn: shop is left out: epoch 1 of shop is no epoch" in told.err

@@ -131,3 +131,8 @@ def test_a_command_says_its_sentences_so_in_a_terminal_and_in_one_line_elsewhere
     os.close(reader)
     assert shown.split() == text.split()
     assert shown.splitlines() == text.replace(" firn", "\nfirn").split("\n")
+
+
+def test_a_sentence_has_nothing_that_a_terminal_would_obey(capsys: pytest.CaptureFixture[str]) -> None:
+    say("shop: \x1b[2Jgone is quarantined\nand this")
+    assert capsys.readouterr().out == "shop: \\x1b[2Jgone is quarantined\nand this\n"

@@ -274,6 +274,15 @@ def test_what_is_not_as_the_spec_says_is_left_to_pyiceberg(content: bytes) -> No
     assert split(content) is None
 
 
+def test_a_snapshot_that_stands_elsewhere_too_is_left_to_pyiceberg() -> None:
+    """Where each lies would be guessed by the first of them."""
+    one, two = (f'{{"snapshot-id": {number}, "timestamp-ms": 1}}' for number in (1, 2))
+    assert split(f'{{"snapshots": [{one}, {two}]}}'.encode()) is not None
+    for before in (f'"theirs": [{one}, {{"a": "{"b" * 99}"}}]', f'"snapshots": [{one}, {{"a": 1}}]'):
+        assert split(f'{{{before}, "snapshots": [{one}, {two}]}}'.encode()) is None
+    assert split(f'{{"theirs": [{one}], "snapshots": [{one}, {two}]}}'.encode()) is None
+
+
 def test_a_broken_file_is_pyicebergs_to_refuse(catalog: Catalog, reading: Catalog, orders: Table) -> None:
     for packed, content in ((False, b'{"snapshots": [3]}'), (True, b"no gzip")):
         path = Path(lengthened(catalog, orders, 2, packed=packed).metadata_location.removeprefix("file://"))
@@ -347,6 +356,15 @@ def test_a_page_of_snapshots_reads_what_the_whole_history_says(
     newest = snapshot_page(long, "", 3, newest_first=True)
     assert newest.snapshots == whole[:-4:-1]
     assert snapshot_page(long, newest.next or "", 3, newest_first=True).snapshots == whole[-4:-7:-1]
+
+
+def test_pages_of_ids_and_times_below_nought_follow_each_other(orders: Table) -> None:
+    last = orders.metadata.snapshots[-1]
+    made = [last.model_copy(update={"snapshot_id": -9 - n, "timestamp_ms": n - 2}) for n in range(4)]
+    orders.metadata.__dict__["snapshots"] = made
+    page = snapshot_page(orders, "", 3)
+    assert [one.id for one in snapshot_page(orders, page.next or "", 3).snapshots] == [-12]
+    assert [one.id for one in snapshot_page(orders, "-1.9.-77", 9).snapshots] == [-11, -12]
 
 
 def test_a_page_goes_on_where_its_last_snapshot_was_let_go(catalog: Catalog, orders: Table) -> None:

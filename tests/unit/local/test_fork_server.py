@@ -5,11 +5,14 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from firn_local import fork_server as fork_server_module
 from firn_local.fork_server import ForkServer
 from firn_local.functions import FunctionError, FunctionRunner, fork_server
 from firn_local.template import Function
@@ -25,7 +28,8 @@ def handler(event, context):
     if event.get("sleep"):
         time.sleep(event["sleep"])
     calls.append(1)
-    return {"pid": os.getpid(), "parent": os.getppid(), "calls": len(calls), "name": os.environ["NAME"],
+    name = ascii(os.environ["NAME"]) if event.get("ascii") else os.environ["NAME"]
+    return {"pid": os.getpid(), "parent": os.getppid(), "calls": len(calls), "name": name,
             "function": context.function_name, "folder": os.getcwd(), "session": os.getsid(0),
             "comm": open("/proc/self/comm").read().strip(), "shared": "firn.function_context" in sys.modules,
             "random": __import__("random").random()}
@@ -110,3 +114,103 @@ def test_they_end_with_the_stack(tmp_path: Path) -> None:
     while any(Path(f"/proc/{one}").exists() for one in (told["pid"], told["parent"])):
         assert time.monotonic() < until
         time.sleep(0.02)
+
+
+def gone(process: int, seconds: float = 2.0) -> bool:
+    """Whether it ends in that time; who waits for it is nobody of ours."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        with suppress(FileNotFoundError):
+            if Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+                time.sleep(0.02)
+                continue
+        return True
+    return False
+
+
+def test_one_that_is_busy_ends_with_the_stack_where_nobody_is_there_that_forked_it(tmp_path: Path) -> None:
+    ground = Ground(tmp_path)
+    told = called(ground.one)
+    with ThreadPoolExecutor() as pool:
+        asking = pool.submit(called, ground.one, sleep=60)
+        os.kill(told["parent"], signal.SIGKILL)
+        ground.stop()
+        assert isinstance(asking.exception(), FunctionError)
+    assert gone(told["pid"])
+
+
+def test_one_whose_birth_was_not_told_shares_no_socket_with_its_successor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ground = Ground(tmp_path)
+    asked, lost = ForkServer._asked, list[int]()
+
+    def losing(forks: ForkServer, request: bytes, descriptors: list[int]) -> dict[str, Any]:
+        answer = asked(forks, request, descriptors)
+        if not lost:
+            lost.append(answer["process"])
+            raise ConnectionResetError("it was killed before it said so")
+        return answer
+
+    monkeypatch.setattr(ForkServer, "_asked", losing)
+    found = [called(ground.one) for _ in range(4)]
+    assert [one["calls"] for one in found] == [1, 2, 3, 4]
+    assert gone(lost[0])
+    ground.stop()
+
+
+def test_an_answer_that_was_not_waited_for_is_nobody_elses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fork_server_module, "_SECONDS", 10.0)
+    ground = Ground(tmp_path)
+    parent = called(ground.one)["parent"]
+    assert ground.forks._socket is not None
+    ground.forks._socket.settimeout(0.2)
+    os.kill(parent, signal.SIGSTOP)
+    ground.one.close()
+    assert called(ground.two)["parent"] != parent
+    assert gone(parent)
+    ground.stop()
+
+
+def test_none_is_begun_once_the_stack_has_stopped(tmp_path: Path) -> None:
+    ground = Ground(tmp_path)
+    ground.stop()
+    with (tmp_path / "log").open("wb") as log, pytest.raises(OSError, match="stopping"):
+        ground.forks.start(tmp_path, {}, log.fileno())
+
+
+def test_a_variable_may_have_bytes_that_are_no_text(tmp_path: Path) -> None:
+    ground = Ground(tmp_path)
+    ground.two._variables["NAME"] = os.fsdecode(b"caf\xe9")
+    assert called(ground.two, ascii=True)["name"] == r"'caf\udce9'"
+    ground.stop()
+
+
+def test_where_no_process_can_be_started_the_invocation_fails_and_no_more(tmp_path: Path) -> None:
+    """Who invokes for a schedule or a queue goes on, and the next one may be lucky."""
+    ground = Ground(tmp_path)
+    alone = FunctionRunner(ground.one.spec, {}, tmp_path / "logs", python=str(tmp_path / "python"))
+    for function in (alone, ground.one):
+        ground.forks.close()
+        with pytest.raises(FunctionError, match=r"Runtime\.StartFailed: one: no process could be started for it: ."):
+            called(function)
+        assert "no process could be started" in function.last_error
+    ground.stop()
+
+
+def test_one_that_is_started_while_the_stack_stops_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ground = Ground(tmp_path)
+    begun = list[int]()
+
+    def starting(forks: ForkServer, *about: Any) -> Any:
+        found = started(forks, *about)
+        begun.append(found[0].pid)
+        ground.one.close()
+        return found
+
+    started = ForkServer.start
+    monkeypatch.setattr(ForkServer, "start", starting)
+    with pytest.raises(FunctionError, match="the stack is stopping"):
+        called(ground.one)
+    assert gone(begun[0])
+    ground.stop()

@@ -102,6 +102,8 @@ def split(content: bytes) -> Split | None:
         at = content.index(raws[0]) if raws else 0
         for raw in raws:
             at = content.index(b"{", at)  # between two stands nothing but a comma and white space
+            if not content.startswith(bytes(raw), at):  # the first one is somewhere else too
+                return None
             starts.append(at)
             lengths.append(len(raw))
             at += len(raw)

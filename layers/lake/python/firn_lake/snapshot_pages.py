@@ -1,7 +1,7 @@
 """The snapshots of a table a page at a time: a table may keep 100,000 of them."""
 
+import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MOST_SNAPSHOTS: Final = 10_000
 """Of a page: some 3 MB of JSON."""
 
-_MOST_DIGITS: Final = 19
+_CURSOR: Final = re.compile(r"(-?[0-9]{1,19})\.(-?[0-9]{1,19})\.(-?[0-9]{1,19})")  # other writers' ids may be negative
 
 
 class BadCursor(TerminalError):
@@ -71,7 +71,7 @@ def _cursor(columns: SnapshotColumns, place: int) -> str:
 
 
 def _place(cursor: str) -> _Place:
-    parts: Sequence[str] = cursor.split(".", 3)
-    if len(parts) != 3 or not all(one.isascii() and one.isdigit() and len(one) <= _MOST_DIGITS for one in parts):
+    found = _CURSOR.fullmatch(cursor)
+    if found is None:
         raise BadCursor("cursor is none that this list gave: take `next` of a page, or leave it out")
-    return _Place(*map(int, parts))
+    return _Place(*map(int, found.groups()))

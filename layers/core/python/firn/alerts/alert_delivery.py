@@ -19,7 +19,7 @@ from firn.auth.secrets import Secrets
 from firn.config.alerts import Target, Webhook
 from firn.errors import FirnError
 from firn.log import alert_log
-from firn.log.alert_log import Alert, Begun, Moment, Told, Try
+from firn.log.alert_log import Alert, Begun, Moment, Told, Try, is_past
 from firn.log.store import Store
 
 _log: Final = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ def next_try(tries: Sequence[Try], now: datetime) -> int | None:
     if k > len(PAUSES):
         return None
     last = tries[-1] if tries else None
-    if last is not None and (last.known(now) is None or now - last.at < PAUSES[k - 1]):
+    if last is not None and (last.known(now) is None or not is_past(last.at, PAUSES[k - 1], now)):
         return None
     return k
 

@@ -1,4 +1,4 @@
-"""A round of the alerts: what begins, what ends, who is told. Dispatch does one at each of its ticks.
+"""A round of the alerts: what begins, what ends, who is told. The alerts function does one at each of its ticks.
 
 Every step is created if absent: rounds may overlap, repeat or die anywhere, and each alert begins once and ends once.
 """
@@ -16,7 +16,7 @@ from firn.config.alerts import AlertRule, Alerts
 from firn.config.model import Config
 from firn.errors import ConfigError, FirnError
 from firn.log import alert_log, layout
-from firn.log.alert_log import Alert, AlertLog, Begun, Ended, place_of
+from firn.log.alert_log import Alert, AlertLog, Begun, Ended, is_past, place_of
 from firn.log.batches import FORMAT
 from firn.log.store import Store
 
@@ -52,7 +52,7 @@ def run(store: Store, config: Config, way: Way, now: datetime, log: Log = _log) 
     begun = ended = 0
     for rule in alerts.rules.values():
         seen = observer.see(rule)
-        begun += sum(_begin(store, rule, signal, before, now) for signal in _to_begin(rule, seen, before, now))
+        begun += sum(_begin(store, rule, signal, before, now) for signal in _to_begin(store, rule, seen, before, now))
         ended += sum(_end(store, alert, text, now) for alert, text in _to_end(store, rule, seen, before, now))
     after = alert_log.read_all(store) if begun or ended else before
     recent = [one for some in after.alerts.values() for one in some if not one.ended_at or now - one.ended_at < _LATE]
@@ -87,10 +87,13 @@ def send_test(config: Config, way: Way, name: str, nonce: str) -> list[dict[str,
     return found
 
 
-def _to_begin(rule: AlertRule, seen: Seen, known: AlertLog, now: datetime) -> Iterator[Signal]:
+def _to_begin(store: Store, rule: AlertRule, seen: Seen, known: AlertLog, now: datetime) -> Iterator[Signal]:
+    """What begins. An alert that lasts, but of which nobody can read what it is, told nobody and begins again."""
     for signal in seen.signals:
         newest = known.newest(rule.name, place_of(signal.stream, signal.subject))
-        if newest is not None and (newest.ended_at is None or now - newest.ended_at < QUIET):
+        if newest is not None and newest.ended_at is None and alert_log.begun_of(store, newest) is not None:
+            continue
+        if newest is not None and newest.ended_at is not None and not is_past(newest.ended_at, QUIET, now):
             continue
         if signal.holds(lasting=False):
             yield signal

@@ -6,6 +6,7 @@ What can't be read is unseen: nothing begins and nothing ends by it.
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, TypeVar
@@ -26,6 +27,7 @@ from firn.status.waiting import age, ages
 
 _log: Final = logging.getLogger(__name__)
 _LETTER_SECONDS: Final = 20.0  # a round, for counting letters; the next one goes on
+_STREAMS_AT_ONCE: Final = 16  # of a thousand, each look asks the storage several times
 _RELAX: Final = 0.8  # of a limit, below which an alert about a size or a time ends: it does not flicker at the limit
 _MOST_HELD: Final = 50  # things that are held, of a stream, with an alert each; the rest have one together
 _MOST_REASONS: Final = 5
@@ -67,7 +69,7 @@ class Observer:
     now: datetime
     _ages: dict[str, dict[str, float]] = field(default_factory=dict)
     _letters: dict[str, LetterCounts] = field(default_factory=dict)
-    _left: float = _LETTER_SECONDS
+    _until: float | None = None  # letters are counted
 
     def see(self, rule: AlertRule) -> Seen:
         """What a rule watches."""
@@ -78,7 +80,7 @@ class Observer:
         look = {
             "freshness": self._freshness, "dead_letters": self._dead, "quarantine": self._held, "slot_lag": self._slots
         }[rule.on]  # fmt: skip
-        found = {stream.name: _looked(rule, stream, lambda r, s: list(look(r, s))) for stream in streams}
+        found = _looked_at_all(rule, streams, lambda r, s: list(look(r, s)))
         signals = [signal for some in found.values() for signal in some or ()]
         return Seen(signals, frozenset(name for name, some in found.items() if some is None))
 
@@ -102,7 +104,7 @@ class Observer:
 
     def _tables(self, rule: AlertRule, streams: Sequence[StreamConfig]) -> Seen:
         """The oldest change of each table, in whichever stream it waits."""
-        waits = {stream.name: _looked(rule, stream, self._waits) for stream in streams}
+        waits = _looked_at_all(rule, streams, self._waits)
         signals, unseen = [], set()
         for table in rule.tables:
             feeding = [one.name for one in streams if any(r.feeds(TableName.parse(table)) for r in one.targets)]
@@ -122,9 +124,9 @@ class Observer:
 
     def _dead(self, rule: AlertRule, stream: StreamConfig) -> Iterator[Signal]:
         if stream.name not in self._letters:
-            began = time.monotonic()
-            self._letters[stream.name] = letter_counts.count(self.store, stream.name, seconds=self._left)
-            self._left = max(0.0, self._left - (time.monotonic() - began))
+            self._until = self._until or time.monotonic() + _LETTER_SECONDS
+            left = max(0.0, self._until - time.monotonic())
+            self._letters[stream.name] = letter_counts.count(self.store, stream.name, seconds=left)
         found = self._letters[stream.name]
         waiting = found.waiting.total()
         if found.counted < found.objects and waiting < rule.at_least:
@@ -168,6 +170,14 @@ class Observer:
                 yield Signal(stream.name, source.name, status.lag, rule.over, "bytes", text)
                 continue
             yield Signal(stream.name, source.name, status.lag, rule.over, "bytes", text, surely=True)
+
+
+def _looked_at_all(
+    rule: AlertRule, streams: Sequence[StreamConfig], look: Callable[[AlertRule, StreamConfig], T]
+) -> dict[str, T | None]:
+    with ThreadPoolExecutor(_STREAMS_AT_ONCE) as pool:
+        found = list(pool.map(lambda stream: _looked(rule, stream, look), streams))
+    return {stream.name: one for stream, one in zip(streams, found, strict=True)}
 
 
 def _looked(rule: AlertRule, stream: StreamConfig, look: Callable[[AlertRule, StreamConfig], T]) -> T | None:

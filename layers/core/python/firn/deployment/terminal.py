@@ -58,11 +58,13 @@ def print_json_line(value: Any) -> None:
 
 def say(text: str, *, err: bool = False, hang: int = 0) -> None:
     """A sentence for people, on stdout or, `err`, on stderr; in a terminal with no name and no command broken in two.
+    What a terminal would obey is written out: names and values in it come from sources.
 
     hang  cells by which its further lines are moved in there (table_layout.readable)
     """
     stream = sys.stderr if err else sys.stdout
     width = _width(stream)
+    text = "\n".join(map(harmless, text.split("\n")))
     if width:
         from rich.cells import cell_len
 

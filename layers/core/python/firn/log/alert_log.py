@@ -28,6 +28,7 @@ Moment = Literal["begun", "ended"]
 Outcome = Literal["sent", "failed", "unknown"]
 PREFIX: Final = "alerts"
 STALE: Final = timedelta(minutes=3)  # of a try: longer than any function that makes one may run
+_SKEW: Final = timedelta(hours=1)  # how far clocks may be apart
 _NAME: Final = re.compile(
     r"alerts/(?P<rule>[a-z0-9_-]+)/(?P<subject>[0-9a-f]{32})/(?P<n>[0-9]{20})\.(?P<moment>begun|ended)"
     r"(\.(?P<target>[a-z0-9_-]+)\.(?P<k>[0-9]{2})\.(?P<kind>try|sent|failed|unknown))?"
@@ -80,7 +81,7 @@ class Try:
 
     def known(self, now: datetime) -> Outcome | None:
         """What came of it, as far as anybody can tell; None while it is made."""
-        return self.outcome or ("unknown" if now - self.at > STALE else None)
+        return self.outcome or ("unknown" if is_past(self.at, STALE, now) else None)
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,12 @@ _told: Final = msgspec.json.Decoder(Told).decode
 _encode: Final = msgspec.json.encode
 _known: Final = Remembered[str, bytes]()
 _MOST_KNOWN: Final = 5_000
+
+
+def is_past(since: datetime, least: timedelta, now: datetime) -> bool:
+    """Whether at least so much time has gone by. What lies further ahead than clocks are apart is waited for by nobody:
+    the clock that wrote it was set back. Pure."""
+    return now - since >= least or since - now > _SKEW
 
 
 def place_of(stream: str, subject: str) -> str:

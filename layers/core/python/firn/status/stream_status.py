@@ -13,6 +13,7 @@ from firn.config.modes import KEYLESS
 from firn.config.names import TableName
 from firn.deployment.terminal import counted
 from firn.log import backlog, cuts, epochs, freshness, holds, published_configs, table_health
+from firn.log.batches import UnreadableBatch
 from firn.log.freshness import Commit, Freshness
 from firn.log.store import Store, get
 from firn.maintenance import unfed
@@ -104,13 +105,28 @@ def stream_statuses(
 
     Raises StorageUnavailable, UnreadableBatch.
     """
+    found, unread = readable_statuses(store, tables, now, window)
+    for error in unread.values():
+        raise error
+    return found
+
+
+def readable_statuses(
+    store: Store, tables: Sequence[Table], now: datetime, window: timedelta = timedelta(hours=1)
+) -> tuple[list[StreamStatus], dict[str, UnreadableBatch]]:
+    """As `stream_statuses`, and by stream why those are left out of which an object is damaged. Raises
+    StorageUnavailable."""
     config = published_configs.find(store)
+    found, unread = list[StreamStatus](), dict[str, UnreadableBatch]()
     if config is None:
-        return []
-    return [
-        _status(store, config.streams[name], [one for one in tables if one.stream == name], now, now - window)
-        for name in sorted(config.streams)
-    ]
+        return found, unread
+    for name in sorted(config.streams):
+        its = [one for one in tables if one.stream == name]
+        try:
+            found.append(_status(store, config.streams[name], its, now, now - window))
+        except UnreadableBatch as error:
+            unread[name] = error
+    return found, unread
 
 
 def table_debts(store: Store, now: datetime) -> list[dict[str, Any]]:
