@@ -21,7 +21,7 @@ from firn.errors import TerminalError
 from firn_spark.tables.deletion_vectors import DamagedVector, decoded
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.fence import LostRace
-from firn_spark.tables.java import java_class
+from firn_spark.tables.java import elements, java_class
 from firn_spark.tables.locations import of_new_file
 from firn_spark.tables.objects import Objects
 
@@ -116,6 +116,14 @@ def read(objects: Objects, file: DeleteFile) -> Places:
 def is_by_position(file: Any) -> bool:
     """Whether an org.apache.iceberg.DeleteFile is, and one that is read here."""
     return str(file.content().name()) == "POSITION_DELETES" and str(file.format().name()) in (_PARQUET, _PUFFIN)
+
+
+def vectors_of(tasks: Iterable[Any]) -> list[Any]:
+    """The deletion vectors (org.apache.iceberg.DeleteFile) of these tasks' data files. Whoever removes the data files
+    has to name them: Iceberg 1.11.0 drops such vectors by itself, but leaves some where they are in several manifests,
+    since its threads disturb each other (ManifestFilterManager.canContainDroppedFiles). Snapshots would count their
+    rows as deleted for ever."""
+    return [file for task in tasks for file in elements(task.deletes()) if str(file.format().name()) == _PUFFIN]
 
 
 class Descriptions:
