@@ -53,12 +53,14 @@ class DeleteFile:
     bytes   that are read of it
     names   the only data file whose rows it takes; None: it may be several
     offset  where in the file the vector is; None: it is a Parquet file
+    rows    that are gone by a vector
     """
 
     path: str
     bytes: int
     names: str | None = None
     offset: int | None = None
+    rows: int = 0
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ def read(objects: Objects, file: DeleteFile) -> Places:
             found = parquet.read(columns=["file_path", "pos"])
         return by_file(found.column(0), found.column(1))
     try:
-        rows = decoded(objects.part(file.path, file.offset, file.bytes))
+        rows = decoded(objects.part(file.path, file.offset, file.bytes), file.rows)
     except DamagedVector as why:
         raise TerminalError(
             f"{file.path} holds {why}, at byte {file.offset}; bring the file back from a backup, or make the table "
@@ -150,7 +152,8 @@ class Descriptions:
             return None
         names = said.get("referenced-data-file")
         if kind == _PUFFIN:
-            return DeleteFile(said["file-path"], int(said["content-size-in-bytes"]), names, int(said["content-offset"]))
+            place = int(said["content-size-in-bytes"]), names, int(said["content-offset"])
+            return DeleteFile(said["file-path"], *place, int(said["record-count"]))
         return DeleteFile(said["file-path"], int(said["file-size-in-bytes"]), names)
 
 
