@@ -3,6 +3,7 @@ keep their ids when they are written again."""
 
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -210,6 +211,27 @@ def test_a_second_vector_beside_a_live_one_is_never_committed(lake: Make) -> Non
     assert len(by_both(one)) == 4
 
 
+def test_a_vector_of_a_data_file_that_a_merge_removed_meanwhile_is_never_committed(
+    lake: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor are its rows counted: a vector that names no data file stays for nothing."""
+    monkeypatch.setattr(small_files, "_AT_LEAST", 2)
+    one = lake(config(THREE))
+    for n in range(2):
+        one.land([event("c", 10 + 3 * n + k, row(3 * n + k)) for k in range(3)])
+    one.land([event("d", 100, None, row(1))])
+    table, rows = loaded(one), by_both(one)
+    path, removal = placed(one, table)
+    puffin = {str(each.location()) for each in removal.added}
+    assert small_files.merge(one.spark, loaded(one), "spec") is not None
+    with pytest.raises(LostRace, match="missing data files"):
+        land(one, table, path, removal)
+    assert (by_both(one), vectors(one)) == (rows, Counter())
+    assert not [each for each in puffin if Path(each.removeprefix("file:")).exists()]
+    summary = one.snapshots("lake.t")[-1]
+    assert (int(summary["total-records"]), int(summary["total-position-deletes"])) == (5, 0)
+
+
 def test_an_audit_finds_a_second_vector_that_another_writer_added_and_care_leaves_the_table_alone(lake: Make) -> None:
     one = lake(config(THREE))
     one.land([event("c", 10 + n, row(n)) for n in range(6)])
@@ -260,16 +282,15 @@ def test_rows_that_are_written_again_keep_their_ids_and_their_vectors_go(
     one = lake(config(THREE))
     which, rows = seven_files(one), by_both(one)
     assert len(vectors(one)) == 4
-    for _ in range(2):  # ids that are written in files now
+    for last in (False, True):  # ids that are written in files now
         if way == "small files":
             assert small_files.merge(one.spark, loaded(one), "spec") is not None
         else:
             done = compact(one.spark, loaded(one), "spec", Care(), Budget(10**9))
             assert (done.groups, done.into, done.lost) == (1, 1, 0)
         assert (lineage(one), by_both(one), vectors(one)) == (which, rows, Counter())
-        more = max(rows) + 10
-        for n in range(6):
-            one.land([event("c", 2_000 + more + n, row(more + n))])
+        for n in range(0 if last else 3 if way == "small files" else 6):
+            one.land([event("c", 3_000 + n, row(100 + n))])
         which, rows = lineage(one), by_both(one)
 
 
