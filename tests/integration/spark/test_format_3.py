@@ -320,7 +320,7 @@ def test_vectors_are_written_in_partitions_that_json_has_no_number_for(lake: Mak
     rule = "key: [id], columns: {id: long, d: double, f: float}, partition_by: [d, f], format: 3"
     one = lake(config(rule))
     numbers = ["NaN", "Infinity", "-Infinity", -0.0, 1e300, 0.1]
-    rows = [{"id": n, "d": number, "f": 0.1} for n, number in enumerate(2 * numbers)]
+    rows: list[dict[str, Any]] = [{"id": n, "d": number, "f": 0.1} for n, number in enumerate(2 * numbers)]
     one.land([event("c", 10 + each["id"], each) for each in rows])
     one.land([event("d", 100 + n, None, {"id": n}) for n in range(len(numbers))])
     assert sorted(each["id"] for each in one.rows("lake.t")) == list(range(len(numbers), 2 * len(numbers)))
