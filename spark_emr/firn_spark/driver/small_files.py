@@ -87,7 +87,8 @@ def merge(spark: SparkSession, table: Table, stream: str) -> Merged | None:
     fewer = [new for group in delete_groups if (new := _joined(spark, table, group, named, taken)) is not None]
     old = [file for group in (*groups, *delete_groups) for file in group]
     update = table.java.newRewrite().validateFromSnapshot(snapshot.snapshotId())
-    for file in old:
+    vectors = [one for one in gone if one.deletes and one.deletes.offset is not None and one.deletes.names in taken]
+    for file in (*old, *vectors):  # deletes.vectors_of
         update.deleteFile(file.java)
     for new in (*added, *fewer):
         update.addFile(new)

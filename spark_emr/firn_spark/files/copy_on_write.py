@@ -18,6 +18,7 @@ from firn_spark.tables import deletes
 from firn_spark.tables.deletes import DeleteFile
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.objects import Objects
+from firn_spark.tables.removals import Removal
 
 _ROWS = 400_000  # that are held before they are written
 _BYTES = 256 * 1024 * 1024  # of them
@@ -45,16 +46,18 @@ class OldFile:
 
 @dataclass(frozen=True)
 class OldFiles:
-    """Data files that are written again, and as Iceberg has them (org.apache.iceberg.DataFile)."""
+    """Data files that are written again, and as Iceberg has them (org.apache.iceberg.DataFile); `removed`: what goes
+    with them."""
 
     files: Sequence[OldFile]
     java: Sequence[Any]
+    removed: Removal
 
 
 def old_files(spark: SparkSession, table: Table, gone: deletes.Places, most: int | None = None) -> OldFiles:
     """The data files that lose these rows. Raises LostRace, ForeignFiles, and Unfit if they have more than `most`
     bytes."""
-    found, java, foreign, needed = [], [], {}, needed_in(table)
+    found, java, vectors, foreign, needed = [], [], [], {}, needed_in(table)
     descriptions = deletes.Descriptions(spark, table)
     for task in deletes.tasks_of(table, gone):
         file, told = task.file(), list(task.deletes())
@@ -64,11 +67,12 @@ def old_files(spark: SparkSession, table: Table, gone: deletes.Places, most: int
         deleted = tuple(one for one in map(descriptions.of, told) if one is not None)
         found.append(OldFile(path, int(file.fileSizeInBytes()), deleted, gone[path], needed, lineage_of(file)))
         java.append(file)
+        vectors += deletes.vectors_of([task])
     if foreign:
         raise ForeignFiles(next(iter(foreign.values())), foreign)
     if most is not None and sum(one.bytes for one in found) > most:
         raise Unfit(f"more than {most} bytes of files that one process would write again")
-    return OldFiles(found, java)
+    return OldFiles(found, java, Removal(replaced=vectors))
 
 
 def rewritten(layout: Layout, old: Sequence[OldFile], new: pa.Table) -> list[NewFile]:

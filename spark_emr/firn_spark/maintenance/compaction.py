@@ -168,7 +168,7 @@ class _Work:
             self._same_columns(self.tables.look_again(table), table)
             raise
         try:
-            self._land(read_at, paths, [task.file() for task in tasks], added)
+            self._land(read_at, paths, [*(task.file() for task in tasks), *deletes.vectors_of(tasks)], added)
         except LostRace:
             for file in added:
                 table.java.io().deleteFile(file.location())
@@ -193,8 +193,8 @@ class _Work:
         }
 
     def _land(self, read_at: int | None, paths: set[str], old: Sequence[Any], added: Sequence[Any]) -> None:
-        """Puts the new files in the place of the old ones. Raises LostRace if rows of these were deleted since
-        `read_at`, or they are gone: nothing was applied, and the new files are still there."""
+        """Puts the new files in the place of the old ones and of their vectors. Raises LostRace if rows of these were
+        deleted since `read_at`, or they are gone: nothing was applied, and the new files are still there."""
         before = self.table
         for left in reversed(range(_TRIES)):
             self.table = self.tables.look_again(self.table)

@@ -85,7 +85,7 @@ def listing(spark: SparkSession, table: Table, cold: Cold | None = None) -> List
     unfit = _unfit(table, entries)
     # Deletes that are not by position say nothing of where rows go.
     files = files if unfit else found
-    # Vectors go with their data files, by Iceberg itself; several share a path.
+    # Vectors go with their data files (deletes.vectors_of); several share a path.
     vectors = {one.path for one in entries if one.is_vector}
     dangling = [] if unfit else [one for one in dangling if one.path not in vectors]
     return Listing(int(snapshot.snapshotId()), tuple(files), tuple(deletes), tuple(dangling), unfit)

@@ -33,7 +33,6 @@ from firn_spark.staged.columnar import typed
 from firn_spark.staged.decode import decoded_schema
 from firn_spark.tables import deletes
 from firn_spark.tables.evolve import Table
-from firn_spark.tables.removals import NOTHING
 
 MOST_ODD = 20_000  # changes of a table that are decoded one by one: a dict each
 MOST_ROWS = 50_000  # that are decided one by one
@@ -134,7 +133,7 @@ class Decision:
         if old and places:
             again = copy_on_write.old_files(spark, table, places, _MOST_REWRITTEN)
             files = copy_on_write.rewritten(with_lineage(layout, table), again.files, rows)
-            return by_rows.Written(data_files(spark, table, files), NOTHING, places, again.java)
+            return by_rows.Written(data_files(spark, table, files), again.removed, places, again.java)
         return by_rows.joined(spark, table, lambda: write_rows(layout, rows), places)
 
 

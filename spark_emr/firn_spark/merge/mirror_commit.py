@@ -158,7 +158,7 @@ def land(
     """Commits what was written in one snapshot, even if no row changes. `snapshot`: the one that was looked at. Raises
     fence.LostRace, fence.CommitUnknown."""
     if written.old and snapshot is not None:
-        row_delta.replace(spark, table, snapshot, written.old, written.files, properties, stream)
+        row_delta.replace(spark, table, snapshot, written.old, written.removed, written.files, properties, stream)
     elif not written.files and not written.removed.added:
         # Only stale changes: an append of nothing carries the progress.
         fence.commit(spark, table, table.java.newAppend(), (), properties, stream)

@@ -20,7 +20,6 @@ from firn_spark.pipelines.base_delta import NoDelta
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.java import java_class
-from firn_spark.tables.removals import NOTHING
 from firn_sql.bound_sql import Bound, rows_for
 from firn_sql.output_columns import dropped, fitted
 
@@ -75,7 +74,7 @@ class Mirror:
         if gone and self.write == "copy-on-write":
             old, again = copy_on_write.old_files(spark, table, gone), with_lineage(layout, table)
             files = data_files(spark, table, copy_on_write.rewritten(again, old.files, rows))
-            written = Written(files, NOTHING, gone, old.java)
+            written = Written(files, old.removed, gone, old.java)
         else:
             written = mirror_commit.joined(spark, table, lambda: write_rows(layout, ordered(layout, rows)), gone)
         mirror_commit.land(spark, table, written, table.state.snapshot_id, properties, stream)

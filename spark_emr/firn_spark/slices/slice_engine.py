@@ -63,7 +63,6 @@ from firn_spark.staged.batch_facts import facts_without
 from firn_spark.staged.frames import changes_in, schemas_in
 from firn_spark.table_commit import TableCommit
 from firn_spark.tables import deletes
-from firn_spark.tables.removals import NOTHING
 
 EVENTS = 200_000  # of a slice, about: with 40 columns of 900 bytes in all a worker holds some 600 MB
 _TIMES_LARGER = 10  # a change that is decided one by one than one by columns, about: all of some adopted tables
@@ -274,5 +273,5 @@ def _written(one: TableCommit, ready: Ready, done: Done, rows: DecidedRows, empt
     if one.target.rule.write == "copy-on-write" and places:
         old = copy_on_write.old_files(spark, table, places)
         files = [*done.files, *write_rows(layout, here), *rewritten_in(spark, with_lineage(layout, table), old.files)]
-        return by_rows.Written(data_files(spark, table, files), NOTHING, places, old.java)
+        return by_rows.Written(data_files(spark, table, files), old.removed, places, old.java)
     return by_rows.joined(spark, table, lambda: [*done.files, *write_rows(layout, here)], places)

@@ -21,7 +21,7 @@ from firn.errors import TerminalError
 from firn_spark.tables.deletion_vectors import DamagedVector, decoded
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.fence import LostRace
-from firn_spark.tables.java import java_class
+from firn_spark.tables.java import elements, java_class
 from firn_spark.tables.locations import of_new_file
 from firn_spark.tables.objects import Objects
 
@@ -53,12 +53,14 @@ class DeleteFile:
     bytes   that are read of it
     names   the only data file whose rows it takes; None: it may be several
     offset  where in the file the vector is; None: it is a Parquet file
+    rows    that are gone by a vector
     """
 
     path: str
     bytes: int
     names: str | None = None
     offset: int | None = None
+    rows: int = 0
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ def read(objects: Objects, file: DeleteFile) -> Places:
             found = parquet.read(columns=["file_path", "pos"])
         return by_file(found.column(0), found.column(1))
     try:
-        rows = decoded(objects.part(file.path, file.offset, file.bytes))
+        rows = decoded(objects.part(file.path, file.offset, file.bytes), file.rows)
     except DamagedVector as why:
         raise TerminalError(
             f"{file.path} holds {why}, at byte {file.offset}; bring the file back from a backup, or make the table "
@@ -116,6 +118,14 @@ def read(objects: Objects, file: DeleteFile) -> Places:
 def is_by_position(file: Any) -> bool:
     """Whether an org.apache.iceberg.DeleteFile is, and one that is read here."""
     return str(file.content().name()) == "POSITION_DELETES" and str(file.format().name()) in (_PARQUET, _PUFFIN)
+
+
+def vectors_of(tasks: Iterable[Any]) -> list[Any]:
+    """The deletion vectors (org.apache.iceberg.DeleteFile) of these tasks' data files. Whoever removes the data files
+    has to name them: Iceberg 1.11.0 drops such vectors by itself, but leaves some where they are in several manifests,
+    since its threads disturb each other (ManifestFilterManager.canContainDroppedFiles). Snapshots would count their
+    rows as deleted for ever."""
+    return [file for task in tasks for file in elements(task.deletes()) if str(file.format().name()) == _PUFFIN]
 
 
 class Descriptions:
@@ -142,7 +152,8 @@ class Descriptions:
             return None
         names = said.get("referenced-data-file")
         if kind == _PUFFIN:
-            return DeleteFile(said["file-path"], int(said["content-size-in-bytes"]), names, int(said["content-offset"]))
+            place = int(said["content-size-in-bytes"]), names, int(said["content-offset"])
+            return DeleteFile(said["file-path"], *place, int(said["record-count"]))
         return DeleteFile(said["file-path"], int(said["file-size-in-bytes"]), names)
 
 

@@ -45,8 +45,8 @@ def encoded(rows: pa.Array) -> tuple[bytes, int]:
     return struct.pack(">I", len(inside)) + inside + struct.pack(">I", zlib.crc32(inside)), len(bitmap)
 
 
-def decoded(vector: bytes) -> pa.Array:
-    """The rows that a vector takes: int64, rising. Raises DamagedVector."""
+def decoded(vector: bytes, count: int) -> pa.Array:
+    """The rows that a vector takes, which has so many by its manifest: int64, rising. Raises DamagedVector."""
     if len(vector) < _FRAME or vector[4:8] != _MAGIC:
         raise DamagedVector("no deletion vector")
     inside = vector[4:-4]
@@ -56,7 +56,9 @@ def decoded(vector: bytes) -> pa.Array:
         bitmap = BitMap64.deserialize(inside[len(_MAGIC) :])
     except ValueError as error:
         raise DamagedVector("a deletion vector that holds no bitmap") from error
-    if len(bitmap) and bitmap.max() > _LAST:
+    if len(bitmap) != count:  # before they are spread out: some bytes may stand for billions
+        raise DamagedVector(f"a deletion vector of {len(bitmap)} rows, where the table says {count}")
+    if count and bitmap.max() > _LAST:
         raise DamagedVector("a deletion vector with a row beyond all files")
     return pa.array(bitmap.to_array(), pa.int64())
 

@@ -49,8 +49,8 @@ def _rewrite(spark: SparkSession, tables: Tables, table: Table, stream: str, tas
     with rows_of(spark, table, tasks) as rows:
         added = write_rows(spark, table, rows.drop(FILE, PLACE))
     update = table.java.newRewrite().validateFromSnapshot(read_at)
-    for task in tasks:
-        update.deleteFile(task.file())
+    for old in (*(task.file() for task in tasks), *deletes.vectors_of(tasks)):
+        update.deleteFile(old)
     for file in added:
         update.addFile(file)
     now = tables.look_again(table)

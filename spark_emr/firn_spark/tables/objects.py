@@ -47,7 +47,7 @@ class Objects:
 
     def _bytes(self, location: str) -> ObjectFile | BinaryIO:
         if self._store is not None:
-            return ObjectFile(self._store, location.removeprefix(self._root))
+            return ObjectFile(self._store, self._key(location))
         return Path(_path(location)).open("rb")
 
     def write(self, location: str, data: pa.Buffer) -> None:

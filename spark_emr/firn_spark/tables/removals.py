@@ -50,6 +50,7 @@ class Removal:
 
 
 NOTHING: Final = Removal()
+_WORDS: Final = ("NaN", "Infinity", "-Infinity")  # that JSON has no numbers for
 
 
 def removal_of(spark: SparkSession, table: Table, places: Places) -> Removal:
@@ -62,7 +63,7 @@ def removal_of(spark: SparkSession, table: Table, places: Places) -> Removal:
     name = str(table.java.locationProvider().newDataLocation(f"{uuid.uuid4().hex}-deletes.puffin"))
     Objects(name).write(name, pa.py_buffer(body))
     return Removal(
-        _added(spark, table, name, len(body), before.said, blobs),
+        _added(spark, table, name, len(body), before, blobs),
         list(before.java.values()),
         {path: [one for one in files if one.offset is not None] for path, files in before.files.items()},
         frozenset(before.java),
@@ -71,7 +72,7 @@ def removal_of(spark: SparkSession, table: Table, places: Places) -> Removal:
 
 class _Before:
     """What data files have that lose rows: `files` of deletes by data file, as Iceberg has those (`java`), and what it
-    says of the data files.
+    says of the data files; `odd`: their partitions (org.apache.iceberg.StructLike) that JSON has no numbers for.
 
     Files of position deletes from before an upgrade name many data files. All of those get vectors then, so that the
     files can go: Iceberg counts each of their rows as deleted, and so a row must not be in a vector too.
@@ -81,6 +82,7 @@ class _Before:
         self.files: dict[str, list[DeleteFile]] = {}
         self.java: dict[DeleteFile, Any] = {}
         self.said: dict[str, Mapping[str, Any]] = {}
+        self.odd: dict[str, Any] = {}
         self._table = table
         self._descriptions = Descriptions(spark, table)
         self._objects = Objects(table.state.location)
@@ -102,6 +104,8 @@ class _Before:
             if beside and any(one.offset is not None for one in mine):
                 continue  # its vector holds what other files say of it
             self.said[said["file-path"]] = said
+            if _numbers(said) != said.get("partition", {}):
+                self.odd[said["file-path"]] = task.file().partition().copy()
             self.files[said["file-path"]] = list(mine)
             new |= {one: java for one, java in mine.items() if one not in self.java}
         self.java |= new
@@ -117,6 +121,14 @@ class _Before:
         }
 
 
+def _numbers(said: Mapping[str, Any]) -> Any:
+    """The partition of a data file with null for words: Iceberg writes NaN and infinity so, and doesn't read them."""
+    values = said.get("partition", {})
+    if isinstance(values, dict):
+        return {name: None if value in _WORDS else value for name, value in values.items()}
+    return [None if value in _WORDS else value for value in values]
+
+
 def _there(table: Table, paths: Iterable[str]) -> Iterator[Any]:
     """The tasks of those of the data files that the table has."""
     with suppress(LostRace):
@@ -124,11 +136,12 @@ def _there(table: Table, paths: Iterable[str]) -> Iterator[Any]:
 
 
 def _added(
-    spark: SparkSession, table: Table, name: str, size: int, said: Mapping[str, Any], blobs: Mapping[str, Blob]
+    spark: SparkSession, table: Table, name: str, size: int, before: _Before, blobs: Mapping[str, Blob]
 ) -> list[Any]:
-    """The vectors of a Puffin file as Iceberg has them. `said`: of their data files."""
+    """The vectors of a Puffin file as Iceberg has them."""
     parser, specs = java_class(spark, "org.apache.iceberg.ContentFileParser"), table.java.specs()
     mapper = java_class(spark, "org.apache.iceberg.util.JsonUtil").mapper()
+    files = java_class(spark, "org.apache.iceberg.FileMetadata")
 
     def added(path: str, blob: Blob) -> Any:
         # Readers that don't know of `referenced-data-file` tell by bounds which data file it is about.
@@ -137,8 +150,8 @@ def _added(
             "content": "position-deletes",
             "file-path": name,
             "file-format": "puffin",
-            "spec-id": said[path]["spec-id"],
-            "partition": said[path].get("partition", {}),
+            "spec-id": before.said[path]["spec-id"],
+            "partition": _numbers(before.said[path]),
             "file-size-in-bytes": size,
             "record-count": blob.rows,
             "lower-bounds": bound,
@@ -147,6 +160,9 @@ def _added(
             "content-offset": blob.offset,
             "content-size-in-bytes": blob.length,
         }
-        return parser.fromJson(mapper.readTree(json.dumps(told)), specs)
+        file = parser.fromJson(mapper.readTree(json.dumps(told)), specs)
+        if path not in before.odd:
+            return file
+        return files.deleteFileBuilder(specs.get(file.specId())).copy(file).withPartition(before.odd[path]).build()
 
     return [added(path, blob) for path, blob in blobs.items()]

@@ -52,18 +52,25 @@ def replace(
     spark: SparkSession,
     table: Table,
     snapshot: int,
-    old: Iterable[Any],
+    old: Sequence[Any],
+    removed: Removal,
     added: Sequence[Any],
     properties: Mapping[str, str],
     stream: str,
 ) -> None:
-    """Commits data files for those of the snapshot that are `old`, which were read as they were in it.
+    """Commits data files for those of the snapshot that are `old`, which were read as they were in it, and whose
+    vectors are `removed`.
 
     Raises fence.LostRace, fence.CommitUnknown.
     """
     update = table.java.newOverwrite()
+    data = java_class(spark, "org.apache.iceberg.util.DataFileSet").create()
+    vectors = java_class(spark, "org.apache.iceberg.util.DeleteFileSet").create()
     for file in old:
-        update.deleteFile(file)
+        data.add(file)
+    for file in removed.replaced:
+        vectors.add(file)
+    update.deleteFiles(data, vectors)
     for file in added:
         update.addFile(file)
     every = java_class(spark, "org.apache.iceberg.expressions.Expressions").alwaysTrue()

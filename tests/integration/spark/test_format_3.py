@@ -3,6 +3,7 @@ keep their ids when they are written again."""
 
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -28,6 +29,7 @@ from tests.integration.spark.homes import HOMES, commit_in, row
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event
 from tests.integration.spark.test_rebuild import rebuilt
+from tests.soak import long_only
 
 pytestmark = pytest.mark.spark
 RULE = "key: [id], columns: {id: long, v: string, w: string}"
@@ -113,7 +115,7 @@ def republished(one: Lake, rule: str) -> None:
     one.config = published_configs.publish(one.store, config(rule))
 
 
-@pytest.mark.parametrize("when", ["before", "after", "its answer is lost"])
+@pytest.mark.parametrize("when", [pytest.param("before", marks=long_only), "after", "its answer is lost"])
 def test_a_job_that_dies_at_the_upgrade_is_taken_up_where_it_was(
     lake: Make, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
@@ -210,6 +212,27 @@ def test_a_second_vector_beside_a_live_one_is_never_committed(lake: Make) -> Non
     assert len(by_both(one)) == 4
 
 
+def test_a_vector_of_a_data_file_that_a_merge_removed_meanwhile_is_never_committed(
+    lake: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor are its rows counted: a vector that names no data file stays for nothing."""
+    monkeypatch.setattr(small_files, "_AT_LEAST", 2)
+    one = lake(config(THREE))
+    for n in range(2):
+        one.land([event("c", 10 + 3 * n + k, row(3 * n + k)) for k in range(3)])
+    one.land([event("d", 100, None, row(1))])
+    table, rows = loaded(one), by_both(one)
+    path, removal = placed(one, table)
+    puffin = {str(each.location()) for each in removal.added}
+    assert small_files.merge(one.spark, loaded(one), "spec") is not None
+    with pytest.raises(LostRace, match="missing data files"):
+        land(one, table, path, removal)
+    assert (by_both(one), vectors(one)) == (rows, Counter())
+    assert not [each for each in puffin if Path(each.removeprefix("file:")).exists()]
+    summary = one.snapshots("lake.t")[-1]
+    assert (int(summary["total-records"]), int(summary["total-position-deletes"])) == (5, 0)
+
+
 def test_an_audit_finds_a_second_vector_that_another_writer_added_and_care_leaves_the_table_alone(lake: Make) -> None:
     one = lake(config(THREE))
     one.land([event("c", 10 + n, row(n)) for n in range(6)])
@@ -240,14 +263,15 @@ def test_what_a_removal_does_not_take_is_named() -> None:
         Removal(vectors={"f.parquet": [there]}).check()
 
 
-def seven_files(one: Lake) -> dict[int, tuple[int, int]]:
-    """A table of seven data files, of which some lost rows; which row is which in it."""
-    for n in range(7):
+def small_ones(one: Lake, count: int) -> dict[int, tuple[int, int]]:
+    """A table of so many data files, of which three lost rows by a commit each; which row is which in it."""
+    for n in range(count):
         one.land([event("c", 100 + 10 * n + k, row(10 * n + k)) for k in range(4)])
-    one.land([event("d", 1_000 + k, None, row(k)) for k in (0, 11, 12, 63)])
+    for some in ((0,), (11, 12), (20,)):
+        one.land([event("d", 1_000 + k, None, row(k)) for k in some])
     found = lineage(one)
-    assert len({number for number, _ in found.values()}) == len(found) == 24
-    assert {sequence for _, sequence in found.values()} == set(range(1, 8))
+    assert len({number for number, _ in found.values()}) == len(found) == 4 * count - 4
+    assert {sequence for _, sequence in found.values()} == set(range(1, count + 1))
     return found
 
 
@@ -257,31 +281,48 @@ def test_rows_that_are_written_again_keep_their_ids_and_their_vectors_go(
 ) -> None:
     monkeypatch.setattr(small_files, "_AT_LEAST", 3)
     one = lake(config(THREE))
-    which, rows = seven_files(one), by_both(one)
+    count = 3 if way == "small files" else 6
+    which, rows = small_ones(one, count), by_both(one)
     assert len(vectors(one)) == 3
-    for _ in range(2):  # ids that are written in files now
+    for last in (False, True):  # ids that are written in files now
         if way == "small files":
             assert small_files.merge(one.spark, loaded(one), "spec") is not None
         else:
             done = compact(one.spark, loaded(one), "spec", Care(), Budget(10**9))
             assert (done.groups, done.into, done.lost) == (1, 1, 0)
         assert (lineage(one), by_both(one), vectors(one)) == (which, rows, Counter())
-        more = max(rows) + 10
-        for n in range(6):
-            one.land([event("c", 2_000 + more + n, row(more + n))])
+        for n in range(0 if last else count):
+            one.land([event("c", 3_000 + n, row(100 + n))])
         which, rows = lineage(one), by_both(one)
 
 
 @HOMES
 def test_copy_on_write_keeps_the_ids_of_rows_that_stay(lake: Make, monkeypatch: pytest.MonkeyPatch, home: str) -> None:
     commit_in(home, monkeypatch, events=3, one_task=3)
-    one = lake(config(f"{THREE}, write: copy-on-write"))
-    one.land([event("c", 10 + n, row(n)) for n in range(8)])
+    one = lake(config(THREE))
+    for first in (0, 10, 20):
+        one.land([event("c", 10 + first + n, row(first + n)) for n in range(3)])
+    for n in (0, 10, 20):
+        one.land([event("d", 90 + n, None, row(n))])
+    assert len(vectors(one)) == 3
+    republished(one, f"{THREE}, write: copy-on-write")
     before = lineage(one)
-    one.land([event("u", 100, row(3, v="new")), event("d", 101, None, row(4)), event("c", 102, row(20))])
+    one.land([event("u", 200, row(1, v="new")), event("d", 201, None, row(11)), event("u", 202, row(21, v="new"))])
     found = lineage(one)
-    assert {n: found[n] for n in (0, 1, 2, 5, 6, 7)} == {n: before[n] for n in (0, 1, 2, 5, 6, 7)}
-    assert found[3][1] == found[20][1] == 2
-    assert len({number for number, _ in found.values()}) == len(found) == 8
+    assert {n: found[n] for n in (2, 12, 22)} == {n: before[n] for n in (2, 12, 22)}
+    assert found[1][1] == found[21][1] == 7
+    assert len({number for number, _ in found.values()}) == len(found) == 5
     assert not vectors(one)
-    assert by_both(one)[3] == ("new", "w3")
+    assert by_both(one)[1] == ("new", "w1")
+
+
+def test_vectors_are_written_in_partitions_that_json_has_no_number_for(lake: Make) -> None:
+    rule = "key: [id], columns: {id: long, d: double, f: float}, partition_by: [d, f], format: 3"
+    one = lake(config(rule))
+    numbers = ["NaN", "Infinity", "-Infinity", -0.0, 1e300, 0.1]
+    rows: list[dict[str, Any]] = [{"id": n, "d": number, "f": 0.1} for n, number in enumerate(2 * numbers)]
+    one.land([event("c", 10 + each["id"], each) for each in rows])
+    one.land([event("d", 100 + n, None, {"id": n}) for n in range(len(numbers))])
+    assert sorted(each["id"] for each in one.rows("lake.t")) == list(range(len(numbers), 2 * len(numbers)))
+    assert one.spark.table("firn.lake.t").count() == len(numbers)
+    assert set(vectors(one).values()) == {1}

@@ -24,7 +24,7 @@ CASES = {
 def test_a_vector_is_read_as_it_was_written_each_row_once(case: str) -> None:
     rows = CASES[case]
     vector, count = encoded(pa.array([*rows, *rows[:10]], pa.int64()))
-    assert decoded(vector).to_pylist() == sorted(rows)
+    assert decoded(vector, count).to_pylist() == sorted(rows)
     assert count == len(rows)
 
 
@@ -36,7 +36,8 @@ def test_pyiceberg_reads_a_puffin_file_of_several() -> None:
         path: sorted(rows.to_pylist()) for path, rows in places.items()
     }
     for path, blob in blobs.items():
-        assert decoded(body[blob.offset : blob.offset + blob.length]).to_pylist() == sorted(places[path].to_pylist())
+        vector = body[blob.offset : blob.offset + blob.length]
+        assert decoded(vector, blob.rows).to_pylist() == sorted(places[path].to_pylist())
         assert blob.rows == len(places[path])
 
 
@@ -44,6 +45,8 @@ def test_what_is_no_vector_or_a_damaged_one_is_told() -> None:
     vector, _ = encoded(pa.array([1, 2, 3], pa.int64()))
     inside = vector[4:8] + b"\xff" * 20
     other = len(inside).to_bytes(4, "big") + inside + zlib.crc32(inside).to_bytes(4, "big")
+    with pytest.raises(DamagedVector, match="of 3 rows, where the table says 2"):
+        decoded(vector, 2)
     for bad, why in [
         (b"", "no deletion vector"),
         (b"PAR1" * 5, "no deletion vector"),
@@ -53,7 +56,7 @@ def test_what_is_no_vector_or_a_damaged_one_is_told() -> None:
         (other, "holds no bitmap"),
     ]:
         with pytest.raises(DamagedVector, match=why):
-            decoded(bad)
+            decoded(bad, 3)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -64,4 +67,4 @@ def test_no_bytes_of_chance_are_taken_for_rows(seed: int) -> None:
         bad = bytearray(vector)
         bad[dice.randrange(len(bad))] ^= 1 << dice.randrange(8)
         with pytest.raises(DamagedVector):
-            decoded(bytes(bad))
+            decoded(bytes(bad), 2)
