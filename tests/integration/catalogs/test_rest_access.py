@@ -223,7 +223,7 @@ def test_glue_that_does_not_know_who_asks_is_final_and_names_the_setting(glue: A
     for ask in (lambda: stranger.load_table("closed.t"), lambda: stranger.create_namespace("other")):
         with pytest.raises(ConfigError, match=r"refuses .* \(AccessDeniedException\): look at .*AWS_\*"):
             ask()
-    assert [name for (name,) in catalog.list_namespaces()] == ["closed"]
+    assert ("other",) not in catalog.list_namespaces()
 
 
 def test_a_commit_that_glue_does_not_answer_is_unknown_and_its_files_stay(glue: AwsEndpoint, tmp_path: Path) -> None:
