@@ -455,8 +455,8 @@ MUTANTS: Final = (
     Mutant(
         "a deletion vector stays beside the new one",
         f"{_SPARK}/tables/row_delta.py",
-        "    for file in removed.replaced:\n",
-        "    for file in removed.replaced[:0]:\n",
+        "    for file in removed.replaced:\n        update.removeDeletes(file)\n    if snapshot is not None:\n",
+        "    if snapshot is not None:\n",
         (f"{_FORMAT_3}::test_a_data_file_has_one_vector_whatever_leaves_it[driver]",),
     ),
     Mutant(
