@@ -158,7 +158,7 @@ def test_every_deployed_function_answers(deployment: Deployment, first: dict[str
     client = deployment.client("lambda")
     names = sorted(one["FunctionName"] for one in client.list_functions()["Functions"])
     ours = [name for name in names if name.startswith("firn-local-")]
-    assert len(ours) == 8
+    assert len(ours) == 9
     events: dict[str, dict[str, Any]] = {
         "firn-local-ingest-http": {"httpMethod": "GET", "path": "/v1/health", "resource": "/v1/health"},
         "firn-local-query": {"httpMethod": "GET", "path": "/v1/tables", "resource": "/v1/tables"},

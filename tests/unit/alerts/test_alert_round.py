@@ -5,6 +5,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -332,20 +333,29 @@ def test_a_rule_that_is_gone_ends_nothing_and_tells_nobody(store: Store, run: Ru
     assert run("held") == Rounded(ended=1, sent=1)
 
 
-def test_rounds_at_once_tell_nobody_twice(store: Store, run: Run, place: Path, way: Way, receiver: Receiver) -> None:
+def test_rounds_at_once_tell_nobody_twice(
+    store: Store, run: Run, place: Path, way: Way, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = publish(store, configured(place, "held"))
     hold(store)
-    start = threading.Barrier(6)
+    together, claim = threading.Barrier(6), alert_log.claim
 
-    def one() -> None:
-        start.wait()
-        alert_round.run(store, config, way, datetime.now(UTC))
+    def dies(*_given: Any) -> bool:
+        raise Died
 
-    threads = [threading.Thread(target=one) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with monkeypatch.context() as patched:
+        patched.setattr(alert_log, "claim", dies)
+        with pytest.raises(Died):
+            run("held")  # it has begun, and nobody was told
+
+    def claimed(*given: Any) -> bool:
+        together.wait(30)  # each of them has found the message untold
+        return claim(*given)
+
+    with monkeypatch.context() as patched, ThreadPoolExecutor(6) as rounds:
+        patched.setattr(alert_log, "claim", claimed)
+        each = [rounds.submit(alert_round.run, store, config, way, datetime.now(UTC)) for _ in range(6)]
+        assert sum(one.result().sent for one in each) == 1
     run("held")
     assert [one["what"] for one in receiver.messages] == ["begun"]
 
