@@ -72,6 +72,13 @@ def command(
     _print_sources(sources, wide=wide)
     _print_debts(looked_after, wide=wide)
     typer.echo()
+    _say_notes(sources, looked_after, found)
+    _fail(unread)
+
+
+def _say_notes(
+    sources: "Sequence[SourceState]", looked_after: "Sequence[Mapping[str, Any]]", found: "Sequence[StreamStatus]"
+) -> None:
     for source in sources:
         for note in source.notes:
             say(f"source {source.source}: {note}")
@@ -79,7 +86,6 @@ def command(
     for one in found:
         for note in one.notes:
             say(f"{one.stream}: {note}")
-    _fail(unread)
 
 
 def _fail(unread: "Mapping[str, UnreadableBatch]") -> None:
