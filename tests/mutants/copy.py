@@ -18,8 +18,8 @@ from tests.mutants.witness import TOLD
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 COPIED: Final = (
-    "layers", "cli", "spark_emr", "functions", "infra/local", "tests", "examples", "docs", "template.yaml", "firn.yaml",
-    "pyproject.toml",
+    "layers", "cli", "spark_emr", "functions", "infra/local", "infra/setup", "tests", "examples", "docs",
+    "template.yaml", "firn.yaml", "pyproject.toml",
 )  # fmt: skip
 PACKAGES_IN: Final = ("layers/core/python", "cli", "layers/lake/python", "spark_emr", "infra/local")
 SECONDS: Final = 300  # for the tests of one mutant, on a machine that does much else
