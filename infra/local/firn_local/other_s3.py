@@ -66,7 +66,9 @@ class OtherS3:
             for name in sorted({*names} - there):
                 s3.create_bucket(Bucket=name)
         except (BotoCoreError, ClientError) as error:
-            raise NoOtherS3(f"no buckets can be made at {self.endpoint}: {error}; firn doctor --storage") from error
+            raise NoOtherS3(
+                f"no buckets can be made at {self.endpoint}: {error}; see that the server runs and that the keys are its own"
+            ) from error
         finally:
             s3.close()
 

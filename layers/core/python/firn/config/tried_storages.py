@@ -53,7 +53,7 @@ STORAGES: Final = (
         "Google Cloud Storage", "gs", "", EMULATED,
         "by `make test-servers`, on fake-gcs-server 1.56.1; never on Google (docs/clouds.md)",
     ),
-    StorageProduct("Another S3", "s3", "", UNTRIED, "whose make it is its endpoint does not tell (docs/storages.md)"),
+    StorageProduct("Another S3", "s3", "", UNTRIED, "the endpoint does not say whose it is (docs/storages.md)"),
 )  # fmt: skip
 """The first that fits counts."""
 
@@ -71,4 +71,4 @@ def product_at(url: str, environment: Mapping[str, str]) -> StorageProduct:
     host = urlsplit(s3_endpoint(environment)).hostname or "" if scheme == "s3" else ""
     known = (one for one in STORAGES if one.scheme == scheme and one.host is not None)
     found = (one for one in known if re.search(str(one.host), host, re.IGNORECASE))
-    return next(found, StorageProduct(f"{scheme}://", scheme, "", UNTRIED, "nobody has said so"))
+    return next(found, StorageProduct(f"{scheme}://", scheme, "", UNTRIED, "Firn knows no such storage"))
