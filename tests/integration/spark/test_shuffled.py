@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from firn.ingest import accept
+from firn.tables import table_state
 from tests.integration.spark.spark_lake import CORPUS, Lake, records, values
 from tests.integration.spark.test_corpus import COMPARED, KEYLESS, KEYS, config
 from tests.soak import long_only
@@ -41,9 +42,13 @@ def deliver(lake: Lake, events: list[dict[str, Any]], seed: int, epochs: int) ->
 
 
 def content(lake: Lake, table: str) -> list[str]:
-    """The rows by column name, without Firn's own columns that tell of the delivery; nulls are as good as no column."""
+    """The rows by column name, without Firn's own columns that tell of the delivery; nulls are as good as no column. A
+    row without a source is of the first one that came (docs/adr/0036-several-source-tables.md): that one stands here."""
     own = {"_firn_held", "_firn_id"}
     rows = [{k: v for k, v in row.items() if k not in own and v is not None} for row in lake.rows(f"spec.{table}")]
+    said = lake.catalog.load_table(("spec", table)).properties.get(table_state.SOURCES)
+    if said is not None and len(sources := json.loads(said)) > 1:
+        rows = [{"_firn_source": sources[0], **row} for row in rows]
     return sorted(repr(sorted(row.items())) for row in rows)
 
 
