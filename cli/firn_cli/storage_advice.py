@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
-from firn.config.tried_storages import s3_endpoint
+from firn.config.region import s3_endpoint
 from firn.errors import ConfigError, FirnError
 from firn.log.cloud_stores import AZURE, GOOGLE, azure_endpoint, google_emulator
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
+from firn.config.region import s3_endpoint
 from firn.config.tried_catalogs import EMULATED, TRIED, UNTRIED
 
 
@@ -58,11 +59,6 @@ STORAGES: Final = (
 """The first that fits counts."""
 
 _AZURE: Final = frozenset({"az", "abfs", "abfss", "azure"})
-
-
-def s3_endpoint(environment: Mapping[str, str]) -> str:
-    """The endpoint that S3 is asked at, "" for AWS's own. AWS_ENDPOINT_URL is of all services."""
-    return environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL") or ""
 
 
 def product_at(url: str, environment: Mapping[str, str]) -> StorageProduct:
