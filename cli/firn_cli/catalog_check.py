@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from firn.config.catalog_products import TRIED, product_of
 from firn.config.catalogs import READ_ONLY, is_read_only, read_address, shown
-from firn.config.tried_catalogs import TRIED, product_of
 from firn.errors import ConfigError, FirnError, TerminalError, TransientError, UnknownOutcome
 from firn_cli.self_check import SELF_CHECK, Check, Report, is_abandoned
 

@@ -15,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Final
 
-from firn.config.tried_catalogs import TRIED
-from firn.config.tried_storages import product_at
+from firn.config.catalog_products import TRIED
+from firn.config.storage_products import product_at
 from firn.errors import TerminalError, TransientError
 from firn.log import store as storage
 from firn.log.epochs import SKEW

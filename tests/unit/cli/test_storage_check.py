@@ -12,8 +12,8 @@ import pytest
 from obstore.exceptions import AlreadyExistsError, GenericError
 from obstore.store import MemoryStore
 
-from firn.config.tried_catalogs import UNTRIED
-from firn.config.tried_storages import STORAGES, product_at
+from firn.config.catalog_products import UNTRIED
+from firn.config.storage_products import STORAGES, product_at
 from firn.errors import StorageUnavailable
 from firn.log import store as storage
 from firn_cli import storage_check

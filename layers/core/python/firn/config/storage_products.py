@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
+from firn.config.catalog_products import EMULATED, TRIED, UNTRIED
 from firn.config.region import s3_endpoint
-from firn.config.tried_catalogs import EMULATED, TRIED, UNTRIED
 
 
 @dataclass(frozen=True)
