@@ -16,8 +16,8 @@ from sqlalchemy import text
 from firn.config.catalog_products import PRODUCTS, READ, UNTRIED, product_of
 from firn.config.catalogs import KINDS, read_address
 from firn_cli.catalog_check import CatalogCheck
+from firn_cli.check_parts import Check
 from firn_cli.main import main
-from firn_cli.self_check import Check
 from firn_lake.catalogs.catalog import open_catalog
 
 PARTS = ["catalog", "reach", "create", "writers", "conflict", "drop"]
