@@ -195,7 +195,7 @@ def _advice(error: Exception) -> str:
         case ConfigError() if _is_refusal(error):
             return _ENTER
         case UnknownOutcome():
-            return f"look whether the server is well, then run this again. {_REACH}"
+            return f"see whether the server is healthy, then run this again. {_REACH}"
         case TransientError():
             return _REACH
         case ConfigError():

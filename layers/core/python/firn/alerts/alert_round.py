@@ -79,7 +79,7 @@ def send_test(config: Config, sender: Sender, name: str, nonce: str) -> list[dic
         raise ConfigError(f"nonce has letters and digits, {NONCE_LENGTH} at most")
     if not (to := alerts.named(name)):
         known = ", ".join((*alerts.targets, *alerts.rules))
-        raise ConfigError(f"firn.yaml names no target and no alert so; there are {known}")
+        raise ConfigError(f"firn.yaml has no target and no alert of this name; there are {known}")
     found = []
     for target in to:
         result = sender.send(target, message_of_test(target.name, sender.environment, nonce))

@@ -54,7 +54,7 @@ STORAGES: Final = (
         "Google Cloud Storage", "gs", "", EMULATED,
         "by `make test-servers`, on fake-gcs-server 1.56.1; never on Google (docs/clouds.md)",
     ),
-    StorageProduct("Another S3", "s3", "", UNTRIED, "whose make it is its endpoint does not tell (docs/storages.md)"),
+    StorageProduct("Another S3", "s3", "", UNTRIED, "its endpoint does not say which one it is (docs/storages.md)"),
 )  # fmt: skip
 """The first that fits counts."""
 
