@@ -190,7 +190,7 @@ class CpuTimes:
         command, environment = (process / "cmdline").read_bytes(), (process / "environ").read_bytes()
         if self._mark not in command + environment:
             return ""
-        if b"firn_local.worker" in command:  # named after its function, or what functions are forked from
+        if b"firn_local.zygote" in command:  # named after its function, or what functions are forked from
             return (process / "comm").read_text().strip()
         program = command.decode(errors="replace")
         return next((kind for word, kind in self.KINDS if word in program), "")

@@ -10,7 +10,7 @@ import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -88,6 +88,22 @@ def metastore(folder: Path, timeout: str = "300s") -> Iterator[Metastore]:
 
 
 @contextmanager
+def relayed(serve: Callable[[socket.socket], None]) -> Iterator[str]:
+    """An address before a metastore's: `serve` has each connection that is made there, in a thread of its own."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(16)
+
+        def accept() -> None:
+            with suppress(OSError):
+                while True:
+                    threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield f"thrift://127.0.0.1:{listener.getsockname()[1]}"
+
+
+@contextmanager
 def dying(running: Metastore, *, done: bool) -> Iterator[str]:
     """An address before the metastore's. At the first change of a table that comes by there the metastore is killed,
     when it has done that (`done`) or before it hears of it, and started again."""
@@ -114,17 +130,8 @@ def dying(running: Metastore, *, done: bool) -> Iterator[str]:
                     return
                 caller.sendall(answer)
 
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(16)
-
-        def accept() -> None:
-            with suppress(OSError):
-                while True:
-                    threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
-
-        threading.Thread(target=accept, daemon=True).start()
-        yield f"thrift://127.0.0.1:{listener.getsockname()[1]}"
+    with relayed(serve) as url:
+        yield url
         assert hit.is_set(), "no table was changed"
         again[0].join(60)
 

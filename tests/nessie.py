@@ -3,15 +3,13 @@
 `make setup-servers` fetches it; tests that find none, or no Java of 21 or newer, are skipped.
 """
 
-import os
-import re
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.request import urlopen
 
 from examples.sources.processes import Server, free_port
+from tests.java_homes import find_java
 
 ROOT = Path(__file__).resolve().parents[1]
 NESSIE = ROOT / ".cache" / "servers" / "nessie"
@@ -20,15 +18,8 @@ _JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 def java() -> str | None:
-    """A java that is new enough: FIRN_JAVA_NESSIE's, or one of those where Linux keeps them. None without any."""
-    named = os.environ.get("FIRN_JAVA_NESSIE")
-    found = [named] if named else [str(path) for path in sorted(Path("/usr/lib/jvm").glob("*/bin/java"))]
-    for command in found:
-        told = subprocess.run([command, "-version"], capture_output=True, text=True, check=False).stderr
-        release = re.search(r'version "(\d+)', told)
-        if release and int(release[1]) >= _JAVA:
-            return command
-    return None
+    """A java that is new enough; None without any."""
+    return find_java("FIRN_JAVA_NESSIE", _JAVA)
 
 
 def missing() -> str | None:

@@ -1,6 +1,5 @@
 """S3 servers for tests: the embedded stack's (moto under one lock), a real versitygw, and two that are wrong."""
 
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -94,17 +93,3 @@ def client(env: dict[str, str]) -> Any:
         aws_secret_access_key=env["AWS_SECRET_ACCESS_KEY"],
         config=Config(retries={"max_attempts": 0}, s3={"addressing_style": "path"}),
     )
-
-
-def together(count: int, work: Callable[[int], Any]) -> list[Any]:
-    """What work(n) gives in `count` threads that start at one moment; the first error of one is raised."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    start = threading.Barrier(count)
-
-    def run(n: int) -> Any:
-        start.wait()
-        return work(n)
-
-    with ThreadPoolExecutor(count) as pool:
-        return list(pool.map(run, range(count)))

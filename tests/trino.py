@@ -5,9 +5,7 @@ It is large and wants a newer Java than Spark: `make setup-trino` fetches it, an
 
 import json
 import os
-import re
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +15,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 from urllib.request import Request, urlopen
+
+from examples.sources.processes import free_port
+from tests.java_homes import find_java
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 TRINO: Final = ROOT / ".cache" / "trino"
@@ -38,15 +39,8 @@ class TrinoError(Exception):
 
 
 def java() -> str | None:
-    """A java that is new enough: FIRN_JAVA_TRINO's, or one of those where Linux keeps them. None without any."""
-    named = os.environ.get("FIRN_JAVA_TRINO")
-    found = [named] if named else [str(path) for path in sorted(Path("/usr/lib/jvm").glob("*/bin/java"))]
-    for command in found:
-        told = subprocess.run([command, "-version"], capture_output=True, text=True, check=False).stderr
-        release = re.search(r'version "(\d+)', told)
-        if release and int(release[1]) >= _JAVA:
-            return command
-    return None
+    """A java that is new enough; None without any."""
+    return find_java("FIRN_JAVA_TRINO", _JAVA)
 
 
 def missing() -> str | None:
@@ -62,9 +56,7 @@ def trino(folder: Path, catalog: dict[str, str]) -> Iterator[Ask]:
 
     folder  an empty one, for its settings and its log (`log`)
     """
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     plugins = folder / "plugin" / "iceberg"
     shutil.copytree(TRINO / "plugin" / "iceberg", plugins, copy_function=os.symlink)
     for jar in JARS.glob("sqlite-jdbc-*.jar"):

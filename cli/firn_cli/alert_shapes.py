@@ -1,11 +1,9 @@
 """`alerts:` of firn.yaml in JSON Schema."""
 
-from typing import Final, get_args
+from typing import get_args
 
 from firn.config.alerts import AlertOn
-from firn_cli.json_shapes import Schema, named, section, text, texts, whole, words
-
-_NAME: Final = "^[a-z0-9][a-z0-9_-]{0,62}$"
+from firn_cli.json_shapes import NAME, Schema, named, section, text, texts, whole, words
 
 
 def alerts() -> Schema:
@@ -33,7 +31,7 @@ def alerts() -> Schema:
     return section(
         "Who is told about what.",
         {
-            "targets": named("Where messages go.", target, _NAME),
-            "rules": named("What they are about.", rule, _NAME),
+            "targets": named("Where messages go.", target, NAME),
+            "rules": named("What they are about.", rule, NAME),
         },
     )

@@ -6,16 +6,15 @@ kept, and a commit that has not seen another one is refused.
 """
 
 import time
-import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from firn.config.catalog_products import TRIED, product_of
 from firn.config.catalogs import READ_ONLY, is_read_only, read_address, shown
-from firn.config.tried_catalogs import TRIED, product_of
 from firn.errors import ConfigError, FirnError, TerminalError, TransientError, UnknownOutcome
-from firn_cli.self_check import SELF_CHECK, Check, Report, is_abandoned
+from firn_cli.check_parts import Check, Part, Report, Trial, is_abandoned, scratch_name
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -41,9 +40,10 @@ class CatalogCheck:
     def __init__(
         self, address: str, warehouse: str, env: Mapping[str, str], namespace: str, report: Report = lambda _part: None
     ) -> None:
-        self._address, self._warehouse, self._env, self._report = address, warehouse, env, report
+        self._address, self._warehouse, self._env = address, warehouse, env
+        self._trial = Trial(report, lambda _part, error: (str(error) or type(error).__name__, _advice(error)))
         self._namespace = namespace
-        self._table = (namespace, f"{SELF_CHECK}_{int(time.time()):08x}_{uuid.uuid4().hex[:4]}")
+        self._table = (namespace, scratch_name())
         self._asked_to_make = self._made_namespace = False
         self._location = ""
         self._held: Catalog | None = None
@@ -54,35 +54,19 @@ class CatalogCheck:
         product = product_of(read_address(self._address))
         is_tried = True if product.state == TRIED else None
         yield Check("catalog", is_tried, f"{product.name} at {shown(self._address)}: {product.state}, {product.how}")
-        parts: list[tuple[str, Callable[[], str]]] = [
+        parts: list[tuple[str, Part]] = [
             ("reach", self._reach),
             ("create", self._create),
             ("writers", self._writers),
             ("conflict", self._conflict),
         ]
-        wrong = False
         try:
-            for name, part in parts:
-                if wrong:
-                    yield Check(name, None, "not tried")
-                    continue
-                found = self._tried(name, part)
-                wrong = found.ok is False
-                yield found
+            yield from self._trial.each(parts)
         finally:
-            dropped = self._tried("drop", self._drop) if self._asked_to_make else Check("drop", None, "not tried")
+            dropped = self._trial.one("drop", self._drop) if self._asked_to_make else Check("drop", None, "not tried")
             if self._held is not None:
                 self._held.close()
         yield dropped
-
-    def _tried(self, name: str, part: Callable[[], str]) -> Check:
-        self._report(name)
-        began = time.monotonic()
-        try:
-            said = part()
-        except Exception as error:  # noqa: BLE001 (each library has its own, and the part is to be named)
-            return Check(name, False, str(error) or type(error).__name__, _advice(error))
-        return Check(name, True, f"{said}, {time.monotonic() - began:.1f} s")
 
     def _open(self) -> "Catalog":
         from firn_lake.catalogs.catalog import open_catalog
@@ -211,7 +195,7 @@ def _advice(error: Exception) -> str:
         case ConfigError() if _is_refusal(error):
             return _ENTER
         case UnknownOutcome():
-            return f"look whether the server is well, then run this again. {_REACH}"
+            return f"see whether the server is healthy, then run this again. {_REACH}"
         case TransientError():
             return _REACH
         case ConfigError():

@@ -24,6 +24,7 @@ from firn.config.modes import MODES
 from firn.config.pull_source import Plugin
 from firn_cli.alert_shapes import alerts
 from firn_cli.json_shapes import (
+    NAME,
     TEXT,
     Schema,
     flag,
@@ -39,7 +40,6 @@ from firn_cli.json_shapes import (
     words,
 )
 
-_NAME: Final = "^[a-z0-9][a-z0-9_-]{0,62}$"
 _DURATION: Final = r"^\s*\d{1,12}\s*[smhdSMHD]\s*$"
 _SIZE: Final = r"^\s*\d{1,12}\s*([kKmMgGtT][iI]?)?[bB]\s*$"
 
@@ -67,9 +67,9 @@ def schema() -> Schema:
                     "actions": section("Who may change anything.", {"auth": _auth("Who that is; without it nobody.")}),
                 },
             ),
-            "sources": named("Databases that Firn reads by itself.", _source(), _NAME),
+            "sources": named("Databases that Firn reads by itself.", _source(), NAME),
             "alerts": alerts(),
-            "streams": named("Streams by name: each is a way in, POST /v1/streams/NAME.", _stream(), _NAME)
+            "streams": named("Streams by name: each is a way in, POST /v1/streams/NAME.", _stream(), NAME)
             | {"type": "object", "minProperties": 1},
             "schema_files": free("What schema files held when this text was published; `firn publish` writes it."),
         },
@@ -160,7 +160,7 @@ def _stream() -> Schema:
             "dynamodb": texts("ARN of the DynamoDB table, or of several, that feeds it."),
             "kafka": _kafka(),
             "tables": named("Source table -> rule; * in a name stands for any characters.", _rule()),
-            "pipelines": named("SQL between a source table and a table or files.", _pipeline(), _NAME),
+            "pipelines": named("SQL between a source table and a table or files.", _pipeline(), NAME),
         },
     )
     return found | {"anyOf": [{"type": "null"}, {"required": ["tables"]}, {"required": ["pipelines"]}]}

@@ -6,6 +6,7 @@ from typing import Any, Final
 Schema = dict[str, Any]
 
 TEXT: Final[Schema] = {"type": ["string", "number", "boolean"], "pattern": r"\S"}
+NAME: Final = "^[a-z0-9][a-z0-9_-]{0,62}$"  # of what firn.yaml gives a name
 _ON_OFF: Final = "^([Tt][Rr][Uu][Ee]|[Ff][Aa][Ll][Ss][Ee]|[Yy][Ee][Ss]|[Nn][Oo]|[Oo][Nn]|[Oo][Ff][Ff])$"
 
 

@@ -5,27 +5,20 @@ reads the rows, and takes everything away again. What is there already is neithe
 """
 
 import json
-import re
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from firn.config.names import FACTS, slug
 from firn.deployment.stack import Stack
 from firn.errors import ConfigError, FirnError, RequestError
+from firn_cli.check_parts import Check, Part, Report, Trial, is_abandoned, scratch_name
 
 if TYPE_CHECKING:
     from firn.config.model import Config
 
-Report = Callable[[str], None]
-"""Called with what is being done."""
-
-SELF_CHECK: Final = "firn_check"  # how streams and tables of the check begin
-_NAME: Final = re.compile(rf"{SELF_CHECK}_([0-9a-f]{{8}})_[0-9a-f]{{4}}")  # seconds when it began, and a random part
-_ABANDONED_SECONDS: Final = 86_400  # no check runs as long
 _SOURCE: Final = "firn.check"
 _SEEN_SECONDS: Final = 60.0  # functions look for a new configuration every few seconds
 # What a failure says -> what to change. The first that fits counts.
@@ -38,17 +31,6 @@ _ADVICE: Final = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Check:
-    """What `firn doctor` found of one thing. `ok` None: not needed here, or not to be said. `advice`: what to do, when
-    it is not ok."""
-
-    name: str
-    ok: bool | None
-    found: str
-    advice: str = ""
-
-
 class _Failed(FirnError):
     """A part does not do what it shall."""
 
@@ -58,7 +40,8 @@ class SelfCheck:
 
     def __init__(self, stack: Stack, namespace: str, timeout: float, report: Report) -> None:
         self._stack, self._timeout, self._report = stack, timeout, report
-        self.name = f"{SELF_CHECK}_{int(time.time()):08x}_{uuid.uuid4().hex[:4]}"
+        self._trial = Trial(report, lambda _part, error: (_said(error), _advice(_said(error))))
+        self.name = scratch_name()
         self._namespace, self._table = namespace, (namespace, self.name)
         self._made_namespace = False
         self._rows: dict[int, str] = {}
@@ -69,7 +52,7 @@ class SelfCheck:
     def checks(self) -> Iterator[Check]:
         """Each part as it was found. After the first that is wrong the others are not tried; what was made is removed
         whatever happens."""
-        parts: list[tuple[str, Callable[[], str]]] = [
+        parts: list[tuple[str, Part]] = [
             ("publish", self._publish),
             ("post", self._post_first),
             ("commit", self._commit_first),
@@ -78,27 +61,11 @@ class SelfCheck:
             ("care", self._care),
             ("query", self._query),
         ]
-        wrong = False
         try:
-            for name, part in parts:
-                if wrong:
-                    yield Check(name, None, "not tried")
-                    continue
-                found = self._tried(name, part)
-                wrong = found.ok is False
-                yield found
+            yield from self._trial.each(parts)
         finally:
-            removed = self._tried("remove", self._remove)
+            removed = self._trial.one("remove", self._remove)
         yield removed
-
-    def _tried(self, name: str, part: Callable[[], str]) -> Check:
-        self._report(name)
-        began = time.monotonic()
-        try:
-            said = part()
-        except Exception as error:  # noqa: BLE001 (each library has its own, and the part is to be named)
-            return Check(name, False, _said(error), _advice(_said(error)))
-        return Check(name, True, f"{said}, {time.monotonic() - began:.1f} s")
 
     def _publish(self) -> str:
         from firn.config.reader import parse
@@ -228,7 +195,7 @@ class SelfCheck:
         for step in (self._unpublish, self._stop_jobs, self._drop, self._remove_files, self._remove_objects):
             try:
                 step()
-            except Exception as error:  # noqa: BLE001 (as in _tried)
+            except Exception as error:  # noqa: BLE001 (as in Trial.one)
                 wrong.append(_said(error))
         if wrong:
             raise _Failed(f"something of {self.name} may be left: {'; '.join(wrong)}")
@@ -303,12 +270,6 @@ class SelfCheck:
         if self._made_namespace:
             with suppress(NoSuchNamespaceError, NamespaceNotEmptyError):
                 catalog.drop_namespace(self._namespace)
-
-
-def is_abandoned(name: str) -> bool:
-    """Whether a stream or a table of this name is of a check that was killed: it began more than a day ago."""
-    found = _NAME.fullmatch(name)
-    return found is not None and int(found[1], 16) < time.time() - _ABANDONED_SECONDS
 
 
 def with_stream(text: str, stream: str, table: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
-from firn.config.tried_storages import s3_endpoint
+from firn.config.region import s3_endpoint
 from firn.errors import ConfigError, FirnError
 from firn.log.cloud_stores import AZURE, GOOGLE, azure_endpoint, google_emulator
 
@@ -72,11 +72,11 @@ def advice_on(error: Exception, part: str, url: str, environment: Mapping[str, s
         case "bucket":
             return f"there is no bucket {place.netloc}: make it, or name another in the URL; {asked}"
         case "region":
-            return f"AWS_REGION is {region}: set the region that the bucket is in, as its maker calls it"
+            return f"AWS_REGION is {region}: set the bucket's region, as its provider names it"
         case "clock":
             return "set this machine's clock: signatures are refused where it is more than 15 minutes off"
         case "credentials":
-            return "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (or AWS_PROFILE) are none that it knows: set its keys"
+            return "it does not know AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (or AWS_PROFILE): set its own"
         case "rights":
             return "the key of AWS_ACCESS_KEY_ID may not do this: it needs to list, read, write and delete in "\
                 f"{place.netloc}; compare the bucket's policy"  # fmt: skip
@@ -85,7 +85,7 @@ def advice_on(error: Exception, part: str, url: str, environment: Mapping[str, s
         case "endpoint":
             return f"nothing answers there. {asked}; see that host and port are right and reached from here"
         case "hang":
-            return f"it takes connections and does not answer in time. {asked}; see whether it is an S3 and well"
+            return f"it takes connections and does not answer in time. {asked}; see whether it is an S3, and healthy"
         case "nothing there":
             return f"what answers is no S3, or there is no bucket {place.netloc}. {asked}"
     return f"the storage's own log says more. {asked}" if isinstance(error, FirnError) else asked

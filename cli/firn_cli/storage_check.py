@@ -9,18 +9,17 @@ import os
 import random
 import threading
 import time
-import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Final
 
-from firn.config.tried_catalogs import TRIED
-from firn.config.tried_storages import product_at
+from firn.config.catalog_products import TRIED
+from firn.config.storage_products import product_at
 from firn.errors import TerminalError, TransientError
 from firn.log import store as storage
 from firn.log.epochs import SKEW
-from firn_cli.self_check import SELF_CHECK, Check, Report, is_abandoned
+from firn_cli.check_parts import SELF_CHECK, Check, Part, Report, Trial, is_abandoned, scratch_name
 from firn_cli.storage_advice import advice_on, cause_of, where
 
 _WRITERS: Final = 16
@@ -55,9 +54,10 @@ class StorageCheck:
         environment: Mapping[str, str] | None = None,
         seconds: float = _MOST_SECONDS,
     ) -> None:
-        self._url, self._report = url.rstrip("/"), report
+        self._url = url.rstrip("/")
+        self._trial = Trial(report, self._explained)
         self._environment = os.environ if environment is None else environment
-        self._prefix = f"{SELF_CHECK}/{SELF_CHECK}_{int(time.time()):08x}_{uuid.uuid4().hex[:4]}"
+        self._prefix = f"{SELF_CHECK}/{scratch_name()}"
         self._until = time.monotonic() + seconds
         self._held: storage.Store | None = None
         self._wrote = False
@@ -69,30 +69,19 @@ class StorageCheck:
         is_tried = True if product.state == TRIED else None
         place = where(self._url, self._environment)
         yield Check("storage", is_tried, f"{product.name} at {place}: {product.state}, {product.how}")
-        wrong = False
+        parts: Iterator[tuple[str, Part]] = ((name, getattr(self, f"_{name}")) for name in _PARTS)
         try:
-            for name in _PARTS:
-                if wrong:
-                    yield Check(name, None, "not tried")
-                    continue
-                part: Callable[[], str] = getattr(self, f"_{name}")
-                found = self._tried(name, part)
-                wrong = found.ok is False
-                yield found
+            yield from self._trial.each(parts)
         finally:
-            removed = self._tried("remove", self._remove) if self._wrote else Check("remove", None, "nothing was made")
+            removed = (
+                self._trial.one("remove", self._remove) if self._wrote else Check("remove", None, "nothing was made")
+            )
         yield removed
 
-    def _tried(self, name: str, part: Callable[[], str]) -> Check:
-        self._report(name)
-        began = time.monotonic()
-        try:
-            said = part()
-        except Broken as error:
-            return Check(name, False, str(error), error.so)
-        except Exception as error:  # noqa: BLE001 (each library has its own, and the part is to be named)
-            return Check(name, False, cause_of(error), advice_on(error, name, self._url, self._environment))
-        return Check(name, True, f"{said}, {time.monotonic() - began:.1f} s")
+    def _explained(self, part: str, error: Exception) -> tuple[str, str]:
+        if isinstance(error, Broken):
+            return str(error), error.so
+        return cause_of(error), advice_on(error, part, self._url, self._environment)
 
     @property
     def _store(self) -> storage.Store:

@@ -57,7 +57,7 @@ class FirnUp:
         parents = dict[int, int]()
         for process in Path("/proc").glob("[0-9]*"):
             with suppress(OSError, ValueError, IndexError):
-                if b"firn_local.worker" in (process / "cmdline").read_bytes():
+                if b"firn_local.zygote" in (process / "cmdline").read_bytes():
                     parents[int(process.name)] = int((process / "stat").read_text().rpartition(")")[2].split()[1])
         killed = 0
         for worker, parent in parents.items():

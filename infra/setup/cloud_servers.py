@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
+
+from infra.setup import go_build
 
 _HERE = Path(__file__).resolve().parent
 _AZURITE = _HERE / "azurite"
 _AZURITE_LOCK = _AZURITE / "package-lock.json"
-_FAKE_GCS_LOCK = _HERE / "fake_gcs_server.lock"
+_FAKE_GCS = _HERE / "fake_gcs_server"
 _SECONDS = 1200
 
 Run = Callable[..., None]
@@ -25,23 +25,32 @@ Run = Callable[..., None]
 
 def install(folder: Path, run: Run) -> bool:
     """Bring both into `folder`. False if there was nothing to do."""
-    azure = _brought("npm", folder / "azurite", _AZURITE_LOCK, _azurite, run)
-    google = _brought("go", folder / "fake-gcs-server", _FAKE_GCS_LOCK, _fake_gcs_server, run)
+    azure = _brought(folder / "azurite", (_AZURITE_LOCK,), _lacks_npm, _azurite, run)
+    locks = (_FAKE_GCS / "go.mod", _FAKE_GCS / "go.sum")
+    google = _brought(folder / "fake-gcs-server", locks, lambda: go_build.lacks(_FAKE_GCS), _fake_gcs_server, run)
     return azure or google
 
 
-def _brought(tool: str, folder: Path, lock: Path, place: Callable[[Path, Run], None], run: Run) -> bool:
-    stamp_file, stamp = folder / ".firn-setup", hashlib.sha256(lock.read_bytes()).hexdigest()
+def _brought(
+    folder: Path, locks: tuple[Path, ...], lacks: Callable[[], str | None], place: Callable[[Path, Run], None], run: Run
+) -> bool:
+    """`lacks`: why it can't be placed on this machine; None if it can."""
+    stamp_file = folder / ".firn-setup"
+    stamp = hashlib.sha256(b"".join(lock.read_bytes() for lock in locks)).hexdigest()
     if stamp_file.exists() and stamp_file.read_text() == stamp:
         return False
-    if shutil.which(tool) is None:
-        print(f"  no {tool} here: {folder.name} is left out, and its tests are skipped", flush=True)
+    if why := lacks():
+        print(f"  {folder.name} is left out, and its tests are skipped: {why}", flush=True)
         return False
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     place(folder, run)
     stamp_file.write_text(stamp)
     return True
+
+
+def _lacks_npm() -> str | None:
+    return None if shutil.which("npm") else "there is no npm: https://nodejs.org has it"
 
 
 def _azurite(folder: Path, run: Run) -> None:
@@ -53,13 +62,5 @@ def _azurite(folder: Path, run: Run) -> None:
 
 
 def _fake_gcs_server(folder: Path, run: Run) -> None:
-    """Built from source. Go checks each module by its checksum database; what went in has to be what the lock says."""
-    [words] = [line.split() for line in _FAKE_GCS_LOCK.read_text().splitlines() if not line.startswith("#")]
-    module, version, sha256 = words
-    build = ("env", f"GOBIN={folder}", "go", "install", f"{module}@{version}")
+    build = go_build.command(_FAKE_GCS, "github.com/fsouza/fake-gcs-server", folder / "fake-gcs-server")
     run("build fake-gcs-server", *build, seconds=_SECONDS)
-    asked = ["go", "version", "-m", str(folder / "fake-gcs-server")]
-    told = subprocess.run(asked, capture_output=True, check=True)
-    parts = [line for line in told.stdout.splitlines(keepends=True) if line.startswith((b"\tmod\t", b"\tdep\t"))]
-    if hashlib.sha256(b"".join(parts)).hexdigest() != sha256:
-        sys.exit(f"setup: fake-gcs-server was not built of what infra/setup/{_FAKE_GCS_LOCK.name} names.")

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from firn.auth.catalog_secret import catalog_environment
 from firn.config.catalogs import REGION, read_address, spark_properties
-from firn.config.region import region_of
+from firn.config.region import region_of, s3_endpoint
 from firn.log.cloud_stores import (
     AZURE_KEY,
     AZURE_SAS,
@@ -115,8 +115,7 @@ def catalog_settings(catalog_uri: str, warehouse: str, environment: Mapping[str,
     if scheme == "s3":
         settings[f"{_CATALOG_CONF}.io-impl"] = "org.apache.iceberg.aws.s3.S3FileIO"
         settings[f"{_CATALOG_CONF}.{REGION}"] = of_kind.get(REGION) or region_of(environment)
-        endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL")
-        if endpoint:
+        if endpoint := s3_endpoint(environment):
             settings[f"{_CATALOG_CONF}.s3.endpoint"] = endpoint
             settings[f"{_CATALOG_CONF}.s3.path-style-access"] = "true"
     elif scheme in _CLOUD_FILES:

@@ -23,7 +23,7 @@ from typing import Any
 import boto3
 import pytest
 
-from firn_cli.self_check import SELF_CHECK
+from firn_cli.check_parts import SELF_CHECK
 from firn_deploy.sam import deploy, describe, make_bucket
 from tests.e2e.conftest import ROOT, built, packaged_job
 from tests.e2e.test_self_check import PARTS

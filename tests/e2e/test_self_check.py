@@ -9,7 +9,8 @@ from firn.config.reader import parse
 from firn.errors import FirnError
 from firn.log import published_configs
 from firn.log.store import open_store, paths
-from firn_cli.self_check import SELF_CHECK, Check, SelfCheck, with_stream
+from firn_cli.check_parts import SELF_CHECK, Check
+from firn_cli.self_check import SelfCheck, with_stream
 from tests.e2e.conftest import Stack
 from tests.soak import long_only
 

@@ -324,7 +324,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "S3 is asked at the endpoint of all services though it has one of its own",
-        f"{_CORE}/config/tried_storages.py",
+        f"{_CORE}/config/region.py",
         'environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL") or ""',
         'environment.get("AWS_ENDPOINT_URL") or environment.get("AWS_ENDPOINT_URL_S3") or ""',
         (f"{_UNIT}/lake/test_tables.py::test_storage_settings_come_from_the_environment",),

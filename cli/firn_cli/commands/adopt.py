@@ -19,8 +19,8 @@ def command(
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
 ) -> None:
-    """Check whether a stream can go on with TABLE. Others made it, and it shall be a mirror: prints the rule for
-    firn.yaml, or what speaks against it (exit code 1). Reads the key's columns, and changes nothing."""
+    """Check whether TABLE can become a stream's mirror. For a table that another tool made: prints the rule for
+    firn.yaml, or what prevents it (exit code 1). Reads the key's columns, and changes nothing."""
     from firn.deployment.target import find_stack
     from firn_lake.adoption import adoption
     from firn_lake.catalogs.stack_catalog import catalog_of
@@ -34,7 +34,7 @@ def command(
         )
     else:
         rows = "" if found.rows is None else f", {found.rows:,} rows"
-        typer.echo(f"{found.table}{rows}: {'it can be adopted' if found.fits else 'it can not be adopted as it is'}")
+        typer.echo(f"{found.table}{rows}: " + ("it can be adopted" if found.fits else "it can't be adopted as it is"))
         for line in found.against:
             typer.echo(f"  no: {line}")
         for line in found.beware:

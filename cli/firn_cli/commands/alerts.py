@@ -14,7 +14,7 @@ from firn_cli import completion
 from firn_cli.options import DEFAULT_DIR, Dir, Json, Wide
 
 if TYPE_CHECKING:
-    from firn.alerts.alert_views import AlertsView, AlertView, ToldView
+    from firn.alerts.alert_views import AlertsView, AlertView, DeliveryView
 
 app = typer.Typer(name="alerts", help="Which alerts last, who was told, and a test.", rich_markup_mode=None)
 
@@ -74,7 +74,7 @@ def _row(one: "AlertView", now: datetime) -> tuple[str, str, str, str, str]:
     return one.rule, since, state, one.text, told
 
 
-def _told(one: "ToldView") -> str:
+def _told(one: "DeliveryView") -> str:
     return f"{one.target} ({one.moment}): {one.state}" + (f", {one.why}" if one.why else "")
 
 

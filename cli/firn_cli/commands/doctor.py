@@ -19,8 +19,9 @@ from firn.deployment.target import find_stack, is_deployed
 from firn.deployment.terminal import counted, print_json, say, spinner
 from firn.errors import ConfigError, FirnError
 from firn.extras import BY_CHOICE, DISTRIBUTION, EXTRA_OF
+from firn_cli.check_parts import Check
 from firn_cli.options import DEFAULT_DIR, Dir, Json
-from firn_cli.self_check import Check, SelfCheck
+from firn_cli.self_check import SelfCheck
 
 
 def command(

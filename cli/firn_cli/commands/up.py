@@ -15,7 +15,7 @@ def command(
     folder: Dir = DEFAULT_DIR,
     s3: Annotated[bool, typer.Option("--s3", help="Storage in the S3 endpoint, in memory, instead of files.")] = False,
     s3_endpoint: Annotated[
-        str, typer.Option(metavar="URL", help="Storage in this S3, by the AWS_* keys of the environment.")
+        str, typer.Option(metavar="URL", help="Keep data in this S3, by the AWS_* keys of the environment.")
     ] = "",
     port: Annotated[int, typer.Option(help="HTTP port; 0 takes a free one.", min=0, max=65535)] = 8181,
     config: Annotated[
@@ -29,10 +29,11 @@ def command(
         str, typer.Option(metavar="STREAM", help="Stream of queue messages that name none (Debezium Server's).")
     ] = "",
     staging: Annotated[
-        str, typer.Option(metavar="URL", help="Staged data there: gs://bucket/prefix, abfss://container@account…")
+        str, typer.Option(metavar="URL", help="Keep staged data here: gs://bucket/prefix, abfss://container@account…")
     ] = "",
     warehouse: Annotated[
-        str, typer.Option(metavar="URL", help="Tables there. Credentials come from the environment: docs/clouds.md.")
+        str,
+        typer.Option(metavar="URL", help="Keep tables here. Credentials come from the environment: docs/clouds.md."),
     ] = "",
 ) -> None:
     """Run all of Firn on this machine until Ctrl-C. HTTP and SQS ingress, storage and Spark jobs, on loopback only."""
@@ -75,9 +76,10 @@ def _first(config: Path, folder: Path) -> Path:
 
 
 def _place(url: str, option: str, read: Callable[[str, Sequence[str]], str]) -> str:
-    """An address; S3 is left out: the stack has one of its own, and its credentials in the environment."""
+    from firn_local.storage_choice import PLACES
+
     try:
-        return url and read(url, ("gs", "abfss", "file"))
+        return url and read(url, PLACES)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint=option) from error
 

@@ -1,4 +1,4 @@
-"""Execution environments that are forked from one process (`worker_forks`), as the host sees them."""
+"""Execution environments that are forked from one process (`zygote`), as the host sees them."""
 
 import json
 import os
@@ -91,7 +91,7 @@ class ForkServer:
         ours.settimeout(_SECONDS)
         with theirs, self._log.open("ab") as log:
             self._server = subprocess.Popen(
-                [sys.executable, "-P", "-m", "firn_local.worker_forks", str(theirs.fileno()), *MODULES],
+                [sys.executable, "-P", "-m", "firn_local.zygote", str(theirs.fileno()), *MODULES],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -166,7 +166,7 @@ def _handle_of(process: int) -> int | None:
         return None
 
 
-def possible(python: str) -> bool:
+def can_fork(python: str) -> bool:
     """Whether environments of this interpreter can be forked: it is our own, and the system lets processes go on after
     a fork (libraries of macOS do not)."""
     return python == sys.executable and sys.platform == "linux"

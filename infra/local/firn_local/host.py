@@ -21,7 +21,7 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 
 from firn.metrics import Metric
 from firn_local.events import HttpRequest, api_event, matches, path_parameters, schedule_event
-from firn_local.fork_server import possible
+from firn_local.fork_server import can_fork
 from firn_local.functions import FunctionError, FunctionRunner, PayloadTooLarge, fork_server
 from firn_local.lifecycle_runner import Done
 from firn_local.prometheus import CONTENT_TYPE, Metrics
@@ -86,7 +86,7 @@ class FunctionHost:
         self._template = template
         self._bucket = ByteBucket(settings.rate)
         self._metrics = Metrics(logs.parent)
-        self._forks = fork_server(template.functions, environment, logs) if possible(settings.python) else None
+        self._forks = fork_server(template.functions, environment, logs) if can_fork(settings.python) else None
         self.functions = {
             spec.name: FunctionRunner(
                 spec,

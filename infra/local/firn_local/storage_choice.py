@@ -1,11 +1,13 @@
 """What is wrong with where a stack is told to keep its data, before anything is started or written. Pure."""
 
+from typing import Final
+
 from firn.config.catalogs import read_address
 from firn.config.storage import read_place, read_staging
 from firn.errors import ConfigError
 from firn_local.stack import Options
 
-_PLACES = ("gs", "abfss", "file")  # S3 is the stack's own, or --s3-endpoint's: there is one pair of keys
+PLACES: Final = ("gs", "abfss", "file")  # S3 is the stack's own, or --s3-endpoint's: there is one pair of keys
 
 
 def refusal(options: Options) -> str | None:
@@ -23,7 +25,7 @@ def refusal(options: Options) -> str | None:
         ("--staging", options.staging, read_staging), ("--warehouse", options.warehouse, read_place)
     ):  # fmt: skip
         try:
-            _ = url and read(url, _PLACES)
+            _ = url and read(url, PLACES)
         except ValueError as error:
             return f"{name}: {error}"
     try:

@@ -15,7 +15,7 @@ import firn_lake
 from firn.config.catalogs import NESSIE
 from firn.errors import ConfigError, TransientError, UnknownOutcome
 from firn_cli.catalog_check import CatalogCheck
-from firn_cli.self_check import Check
+from firn_cli.check_parts import Check
 from firn_lake.catalogs.catalog import open_catalog
 from firn_spark.catalog_failover import answering
 from tests.integration.catalogs.test_contract import SCHEMA, ids, rows

@@ -15,7 +15,7 @@ from pyiceberg.exceptions import CommitFailedException, NoSuchNamespaceError
 import firn_lake
 from firn.errors import ConfigError, TransientError, UnknownOutcome
 from firn_lake.catalogs.catalog import open_catalog
-from tests.hive import ALTER, Metastore, metastore
+from tests.hive import ALTER, Metastore, metastore, relayed
 from tests.integration.catalogs.test_answers import dead, hanging
 from tests.integration.catalogs.test_contract import SCHEMA, ids, rows
 
@@ -73,17 +73,8 @@ def between(url: str, *, reaches: bool) -> Iterator[str]:
                     return
                 caller.sendall(answer)
 
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(16)
-
-        def accept() -> None:
-            with suppress(OSError):
-                while True:
-                    threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
-
-        threading.Thread(target=accept, daemon=True).start()
-        yield f"thrift://127.0.0.1:{listener.getsockname()[1]}"
+    with relayed(serve) as address:
+        yield address
         assert lost.is_set()
 
 

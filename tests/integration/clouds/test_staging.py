@@ -1,6 +1,5 @@
 """The log on each cloud's storage: what create-if-absent, listings, ranges and errors rest on."""
 
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ import pytest
 from firn.errors import ConfigError, StorageUnavailable
 from firn.log import store as objects
 from firn.log.store import ObjectFile, ObjectWriter, get, get_version, open_store, paths, put, put_if_absent, versions
+from tests.racing import together
 from tests.soak import times
 
 ROUNDS = times(5, 30)
@@ -17,21 +17,10 @@ ROUNDS = times(5, 30)
 def test_of_sixteen_writers_one_creates_the_object_in_every_round(cloud: Any) -> None:
     store = open_store(cloud.url("race"))
     for number in range(ROUNDS):
-        start, wins, lock = threading.Barrier(16), [], threading.Lock()
-
-        def create(n: int, path: str = f"epochs/s/{number}", start: Any = start, wins: Any = wins, lock: Any = lock):
-            start.wait()
-            if put_if_absent(store, path, f"writer {n}".encode()):
-                with lock:
-                    wins.append(n)
-
-        threads = [threading.Thread(target=create, args=(n,)) for n in range(16)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert len(wins) == 1
-        assert get(store, f"epochs/s/{number}") == f"writer {wins[0]}".encode()
+        path = f"epochs/s/{number}"
+        won = together(16, lambda n, path=path: put_if_absent(store, path, f"writer {n}".encode()))
+        assert won.count(True) == 1
+        assert get(store, path) == f"writer {won.index(True)}".encode()
 
 
 def test_what_is_put_is_listed_read_and_gone_after_it_was_removed(cloud: Any) -> None:

@@ -1,6 +1,5 @@
 """PyIceberg's tables on each cloud, by Firn's own FileIO: written, raced for, read by PyIceberg and by SQL."""
 
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from pyiceberg.exceptions import CommitFailedException
 from firn.errors import StorageUnavailable
 from firn_lake.catalogs.catalog import open_catalog
 from firn_lake.catalogs.cloud_io import CloudIO
+from tests.racing import together
 
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "kind": ["a b", "ä/ö 100%", "plain"]})
 
@@ -47,22 +47,17 @@ def test_of_two_writers_one_is_refused_and_no_row_is_lost(cloud: Any, tmp_path: 
     first.create_namespace("shop")
     first.create_table("shop.raced", ROWS.schema)
     one, other = first.load_table("shop.raced"), second.load_table("shop.raced")
-    gate, lost = threading.Barrier(2), []
 
-    def append(table: Any) -> None:
-        gate.wait()
+    def append(n: int) -> bool:
         try:
-            table.append(ROWS)
+            (one, other)[n].append(ROWS)
         except CommitFailedException:
-            lost.append(table)
+            return False
+        return True
 
-    threads = [threading.Thread(target=append, args=(table,)) for table in (one, other)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    landed = together(2, append).count(True)
     found = first.load_table("shop.raced")
-    assert found.scan().to_arrow().num_rows == 3 * (2 - len(lost))
+    assert found.scan().to_arrow().num_rows == 3 * landed
 
 
 def test_what_an_error_ends_is_not_there_and_nothing_is_written_over(cloud: Any) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from firn.alerts.alert_views import AlertsView, AlertView, RuleView, TargetView, ToldView
+from firn.alerts.alert_views import AlertsView, AlertView, DeliveryView, RuleView, TargetView
 from firn.audit.batch_status import BatchStatus, DeadStatus, TableStatus
 from firn_console.contract.action_pages import Action, ActionDone, ActionField, ActionList, ActionPlan, Session
 from firn_console.contract.job_pages import RunAnswer, RunPage, RunProgress, RunRow
@@ -223,13 +223,16 @@ alerts = AlertsView(
         AlertView(
             "late", "freshness", "shop", "shop.orders", "shop.orders is late: it has waited 17 min", AT, None,
             (
-                ToldView("oncall", "begun", "sent", 1),
-                ToldView("ops", "begun", "waits", 2, "it may have arrived; 4 more tries"),
+                DeliveryView("oncall", "begun", "sent", 1),
+                DeliveryView("ops", "begun", "waits", 2, "it may have arrived; 4 more tries"),
             ),
         ),
         AlertView(
             "held", "quarantine", "bank", "bank.rows", "bank.rows of bank: no longer quarantined after 2 h", AT, LATER,
-            (ToldView("oncall", "begun", "sent", 1), ToldView("oncall", "ended", "failed", 6, "HTTP 500; given up")),
+            (
+                DeliveryView("oncall", "begun", "sent", 1),
+                DeliveryView("oncall", "ended", "failed", 6, "HTTP 500; given up"),
+            ),
         ),
     ),
     7,

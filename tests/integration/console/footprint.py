@@ -163,7 +163,7 @@ def resident(process: int) -> dict[str, float]:
 
 def _name(process: int) -> str:
     command = Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")
-    if b"firn_local.worker" in command or b"firn_local.worker_forks" in command:
+    if b"firn_local.worker" in command or b"firn_local.zygote" in command:
         return Path(os.readlink(f"/proc/{process}/cwd")).name.replace("_", " ").title().replace(" ", "")
     return next((part.decode() for part in command[1:] if part and not part.startswith(b"-")), command[0].decode())[
         -20:

@@ -32,7 +32,8 @@ from firn.log.store import (
 from firn_cli.storage_check import StorageCheck
 from firn_lake.catalogs.catalog import open_catalog
 from tests.integration.storages.conftest import Place
-from tests.s3_servers import WRONG, s3_environment, together
+from tests.racing import together
+from tests.s3_servers import WRONG, s3_environment
 from tests.soak import times
 
 pytestmark = pytest.mark.stack

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from firn.alerts import webhook
-from firn.alerts.alert_delivery import Way
+from firn.alerts.alert_delivery import Sender
 from firn.auth.secrets import Secrets
 from tests.unit.alerts.receiver import KEY, Receiver, receiving
 
@@ -26,6 +26,6 @@ def place(tmp_path: Path, receiver: Receiver) -> Path:
 
 
 @pytest.fixture
-def way() -> Way:
+def sender() -> Sender:
     """As an embedded stack sends."""
-    return Way(Secrets(clock=lambda: 0.0), "arn:aws:sns:us-east-1:123456789012:", "test")
+    return Sender(Secrets(clock=lambda: 0.0), "arn:aws:sns:us-east-1:123456789012:", "test")

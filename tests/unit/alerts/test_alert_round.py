@@ -14,8 +14,8 @@ import pytest
 from obstore.store import MemoryStore
 
 from firn.alerts import alert_round
-from firn.alerts.alert_delivery import PAUSES, Way
-from firn.alerts.alert_round import QUIET, Rounded
+from firn.alerts.alert_delivery import PAUSES, Sender
+from firn.alerts.alert_round import QUIET, RoundResult
 from firn.alerts.alert_views import AlertView, alerts_view
 from firn.config.model import Config
 from firn.config.reader import parse
@@ -46,7 +46,7 @@ RULES = {
 }
 SOURCE = {"connector": "postgresql", "schema": "public", "table": "orders", "sequence": '["1","2"]'}
 EVENT = json.dumps({"op": "c", "before": None, "after": {"id": 1}, "source": SOURCE}).encode()
-Run = Callable[..., Rounded]
+Run = Callable[..., RoundResult]
 
 
 def configured(place: Path, *rules: str, targets: str = "") -> str:
@@ -62,12 +62,12 @@ def store() -> MemoryStore:
 
 
 @pytest.fixture
-def run(store: Store, place: Path, way: Way) -> Run:
+def run(store: Store, place: Path, sender: Sender) -> Run:
     """A round so many minutes from now, with these rules."""
 
-    def rounded(*rules: str, minutes: float = 0, on: Store | None = None, config: Config | None = None) -> Rounded:
+    def rounded(*rules: str, minutes: float = 0, on: Store | None = None, config: Config | None = None) -> RoundResult:
         known = config or publish(on or store, configured(place, *rules))
-        return alert_round.run(on or store, known, way, datetime.now(UTC) + timedelta(minutes=minutes))
+        return alert_round.run(on or store, known, sender, datetime.now(UTC) + timedelta(minutes=minutes))
 
     return rounded
 
@@ -92,13 +92,13 @@ def letters(store: Store, config: Config, count: int) -> None:
 def test_what_is_held_is_told_once_when_it_begins_and_once_when_it_ends(
     store: Store, run: Run, receiver: Receiver
 ) -> None:
-    assert run("held") == Rounded()
+    assert run("held") == RoundResult()
     found = hold(store)
-    assert run("held") == Rounded(begun=1, sent=1)
-    assert run("held") == run("held", minutes=60) == Rounded()
+    assert run("held") == RoundResult(begun=1, sent=1)
+    assert run("held") == run("held", minutes=60) == RoundResult()
     lift(store, found)
-    assert run("held", minutes=61) == Rounded(ended=1, sent=1)
-    assert run("held", minutes=300) == Rounded()
+    assert run("held", minutes=61) == RoundResult(ended=1, sent=1)
+    assert run("held", minutes=300) == RoundResult()
     begun, ended = receiver.messages
     assert (begun["what"], begun["subject"], begun["on"], begun["alert"]) == (
         "begun",
@@ -117,15 +117,15 @@ def test_letters_that_wait_begin_an_alert_and_their_end_ends_it(
 ) -> None:
     config = publish(store, configured(place, "dead"))
     letters(store, config, 1)
-    assert run("dead") == Rounded()
+    assert run("dead") == RoundResult()
     letters(store, config, 1)
-    assert run("dead") == Rounded(begun=1, sent=1)
+    assert run("dead") == RoundResult(begun=1, sent=1)
     [message] = receiver.messages
     assert "2 dead letters of shop to replay (missing_op 2)" in message["text"]
     assert "secret-row" not in json.dumps(message)
     for path in paths(store, "dead"):
         store.delete(path)
-    assert run("dead") == Rounded(ended=1, sent=1)
+    assert run("dead") == RoundResult(ended=1, sent=1)
 
 
 @pytest.mark.parametrize(("rule", "subject"), [("late", ""), ("orders", "shop.orders")])
@@ -135,14 +135,14 @@ def test_a_change_that_waits_too_long_begins_an_alert(
     config = publish(store, configured(place, rule))
     accept(store, config, "shop", EVENT, now=datetime.now(UTC))
 
-    def told(minutes: float) -> Rounded:
+    def told(minutes: float) -> RoundResult:
         backlog.tell(store, config.streams["shop"], datetime.now(UTC) + timedelta(minutes=minutes))
         return run(rule, minutes=minutes)
 
-    assert told(14) == Rounded()
-    assert told(16) == Rounded(begun=1, sent=1)
-    assert told(14) == Rounded()  # it ends well below the limit: it does not flicker
-    assert told(11) == Rounded(ended=1, sent=1)
+    assert told(14) == RoundResult()
+    assert told(16) == RoundResult(begun=1, sent=1)
+    assert told(14) == RoundResult()  # it ends well below the limit: it does not flicker
+    assert told(11) == RoundResult(ended=1, sent=1)
     assert [(one["what"], one["subject"]) for one in receiver.messages] == [("begun", subject), ("ended", subject)]
 
 
@@ -167,7 +167,7 @@ def test_a_slot_that_is_behind_or_not_read_begins_an_alert(
 
 def test_a_pull_that_nobody_makes_any_more_begins_an_alert(store: Store, run: Run, receiver: Receiver) -> None:
     pulls.write_state(store, "crm", "crm", SourceStatus(layout.instant(datetime.now(UTC))))
-    assert run("slot") == Rounded()
+    assert run("slot") == RoundResult()
     assert run("slot", minutes=11).begun == 1
     assert "no pull has looked at crm for 11 min" in receiver.messages[0]["text"]
 
@@ -175,7 +175,7 @@ def test_a_pull_that_nobody_makes_any_more_begins_an_alert(store: Store, run: Ru
 def test_what_cannot_be_read_begins_nothing_and_ends_nothing(
     store: Store, run: Run, place: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert run("slot") == run("late") == Rounded()  # neither a pull nor dispatch has said anything
+    assert run("slot") == run("late") == RoundResult()  # neither a pull nor dispatch has said anything
     found = hold(store)
     assert run("held").begun == 1
     lift(store, found)
@@ -188,7 +188,7 @@ def test_what_cannot_be_read_begins_nothing_and_ends_nothing(
 
     broken = InterruptedStore(store)  # type: ignore[arg-type]
     monkeypatch.setattr(broken, "list", away)
-    assert run(on=broken, config=config) == Rounded()
+    assert run(on=broken, config=config) == RoundResult()
     assert run("held").ended == 1
 
 
@@ -205,13 +205,13 @@ def test_a_target_that_is_away_is_tried_six_times_and_then_it_is_said(
         outcomes.append(run("held", minutes=pause.total_seconds() / 60 + 0.1))
     assert [one.failed for one in outcomes] == [1] * 6
     assert [one.untold for one in outcomes] == [0] * 5 + [1]
-    assert run("held", minutes=1000) == Rounded()
+    assert run("held", minutes=1000) == RoundResult()
     assert len({(headers["webhook-id"], body) for headers, body in receiver.got}) == 1
     [told] = view(store, place).told
     assert (told.state, told.tries, told.why) == ("failed", 6, "it answered HTTP 503; given up")
     receiver.planned.clear()
     lift(store, found)
-    assert run("held") == Rounded(ended=1, sent=1)  # its end is told all the same
+    assert run("held") == RoundResult(ended=1, sent=1)  # its end is told all the same
 
 
 def view(store: Store, place: Path, minutes: float = 0) -> AlertView:
@@ -225,10 +225,10 @@ def test_an_answer_that_is_lost_is_said_and_the_same_is_sent_again(
 ) -> None:
     receiver.planned = ["drop"]
     hold(store)
-    assert run("held") == Rounded(begun=1, unknown=1)
+    assert run("held") == RoundResult(begun=1, unknown=1)
     [told] = view(store, place).told
     assert (told.state, "may have arrived; 5 more tries" in told.why) == ("waits", True)
-    assert run("held", minutes=2) == Rounded(sent=1)
+    assert run("held", minutes=2) == RoundResult(sent=1)
     assert len({(headers["webhook-id"], body) for headers, body in receiver.got}) == 1
     assert view(store, place).told[0].state == "sent"
 
@@ -238,8 +238,8 @@ def test_one_target_that_is_away_keeps_no_other(store: Store, run: Run, place: P
     other = f", gone: {{webhook: 'file:{place}/none', secret: 'file:{place}/key'}}"
     config = publish(store, configured(place, "held", targets=other))
     hold(store)
-    assert run(config=config) == Rounded(begun=1, sent=1, failed=1)
-    assert run("held", minutes=5) == Rounded()  # and one that firn.yaml no longer names is told nothing
+    assert run(config=config) == RoundResult(begun=1, sent=1, failed=1)
+    assert run("held", minutes=5) == RoundResult()  # and one that firn.yaml no longer names is told nothing
     states = {one.target: (one.state, one.why) for one in view(store, place).told}
     assert states == {"oncall": ("sent", ""), "gone": ("failed", "firn.yaml no longer names the target")}
 
@@ -255,7 +255,7 @@ def test_a_target_that_is_away_and_has_much_to_hear_keeps_no_other_waiting(
     for number in range(60):
         hold(store, f"shop.t{number:02}")
     accept(store, config, "shop", EVENT, now=datetime.now(UTC))
-    assert run(config=config, minutes=20) == Rounded(begun=52, sent=1, failed=23)
+    assert run(config=config, minutes=20) == RoundResult(begun=52, sent=1, failed=23)
     assert [one["alert"] for one in receiver.messages] == ["z"]
     # None of those that were never tried waits for the second tries of the others.
     assert [run(config=config, minutes=22).failed for _ in range(2)] == [24, 24]
@@ -272,13 +272,15 @@ def test_who_dies_at_the_last_try_is_counted_as_telling_nobody_once(
     [[alert]] = alert_log.read_all(store).alerts.values()
     for k in range(2, 1 + len(PAUSES)):
         assert alert_log.claim(store, alert, "begun", "oncall", k, "x")  # and nothing ever came of it
-    assert run("held", minutes=2) == Rounded()  # it may still be made
-    assert run("held", minutes=4) == Rounded(untold=1)
-    assert run("held", minutes=5) == Rounded()
+    assert run("held", minutes=2) == RoundResult()  # it may still be made
+    assert run("held", minutes=4) == RoundResult(untold=1)
+    assert run("held", minutes=5) == RoundResult()
     [told] = view(store, place, minutes=5).told
     assert (told.state, "may have arrived; given up" in told.why) == ("unknown", True)
     [[alert]] = alert_log.read_all(store).alerts.values()
-    alert_log.tell(store, alert, "begun", "oncall", 6, alert_log.told_now("sent", datetime.now(UTC)))  # it was slow
+    alert_log.write_result(
+        store, alert, "begun", "oncall", 6, alert_log.result_now("sent", datetime.now(UTC))
+    )  # it was slow
     assert view(store, place).told[0].state == "sent"
 
 
@@ -287,9 +289,9 @@ def test_a_stream_that_firn_yaml_no_longer_has_is_not_said_to_be_well(
 ) -> None:
     text = configured(place, "late").replace(", streams: [shop]", "")
     accept(store, config := publish(store, text), "shop", EVENT, now=datetime.now(UTC))
-    assert run(config=config, minutes=20) == Rounded(begun=1, sent=1)
+    assert run(config=config, minutes=20) == RoundResult(begun=1, sent=1)
     without = "\n".join(line for line in text.splitlines() if not line.startswith("  shop:"))
-    assert run(config=publish(store, without), minutes=21) == Rounded(ended=1, sent=1)
+    assert run(config=publish(store, without), minutes=21) == RoundResult(ended=1, sent=1)
     assert receiver.messages[-1]["text"].startswith("shop: no longer watched, after ")
 
 
@@ -321,7 +323,7 @@ def test_an_alert_that_outlives_its_beginning_begins_once_more(
     run("held")
     [begun] = [path for path in paths(store, "alerts") if path.endswith(".begun")]
     store.delete(begun)  # as the lifecycle rule does, the oldest object first
-    assert run("held") == Rounded(begun=1, sent=1)
+    assert run("held") == RoundResult(begun=1, sent=1)
     assert len({headers["webhook-id"] for headers, _ in receiver.got}) == 2
 
 
@@ -329,12 +331,12 @@ def test_a_rule_that_is_gone_ends_nothing_and_tells_nobody(store: Store, run: Ru
     found = hold(store)
     assert run("held").begun == 1
     lift(store, found)
-    assert run("dead") == Rounded()
-    assert run("held") == Rounded(ended=1, sent=1)
+    assert run("dead") == RoundResult()
+    assert run("held") == RoundResult(ended=1, sent=1)
 
 
 def test_rounds_at_once_tell_nobody_twice(
-    store: Store, run: Run, place: Path, way: Way, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+    store: Store, run: Run, place: Path, sender: Sender, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = publish(store, configured(place, "held"))
     hold(store)
@@ -354,7 +356,7 @@ def test_rounds_at_once_tell_nobody_twice(
 
     with monkeypatch.context() as patched, ThreadPoolExecutor(6) as rounds:
         patched.setattr(alert_log, "claim", claimed)
-        each = [rounds.submit(alert_round.run, store, config, way, datetime.now(UTC)) for _ in range(6)]
+        each = [rounds.submit(alert_round.run, store, config, sender, datetime.now(UTC)) for _ in range(6)]
         assert sum(one.result().sent for one in each) == 1
     run("held")
     assert [one["what"] for one in receiver.messages] == ["begun"]
@@ -426,11 +428,11 @@ def test_freshness_believes_a_new_state_that_says_well_and_else_the_log(store: S
         store.put(layout.state_path("shop"), backlog_gate.encode(judged), mode="overwrite")
 
     tell(hours=3, minutes=0)
-    assert run("late", minutes=1) == Rounded()  # it is committed since: nothing waits in the log
-    assert run("late", minutes=30) == Rounded()
+    assert run("late", minutes=1) == RoundResult()  # it is committed since: nothing waits in the log
+    assert run("late", minutes=30) == RoundResult()
     accept(store, config, "shop", EVENT, now=datetime.now(UTC))
     tell(hours=0.1, minutes=30)
-    assert run("late", minutes=31) == Rounded()  # what dispatch says is well is not looked for
+    assert run("late", minutes=31) == RoundResult()  # what dispatch says is well is not looked for
     assert run("late", minutes=50).begun == 1  # nobody dispatches any more
     tell(hours=0.1, minutes=51)
     assert run("late", minutes=52).ended == 1
@@ -442,14 +444,14 @@ def test_a_log_that_nobody_can_read_or_dispatch_is_late_and_keeps_no_other_from_
     config = publish(store, configured(place, "dead", "late", "orders"))
     letters(store, config, 2)
     store.put(layout.epoch_path("shop", 1), b"garbage", mode="create")
-    assert run(config=config) == Rounded(begun=2, sent=2)
+    assert run(config=config) == RoundResult(begun=2, sent=2)
     said = {one["alert"]: one["text"] for one in receiver.messages}
     assert said.keys() == {"dead", "late"}
     assert "its log can't be read (UnreadableBatch); firn status says why" in said["late"]
     with pytest.raises(UnreadableBatch, match=r"epochs/shop/0+1\.json was overwritten or damaged"):
         backlog.look(store, "shop", datetime.now(UTC))
     store.delete(layout.epoch_path("shop", 1))
-    assert run(config=config) == Rounded(ended=1, sent=1)
+    assert run(config=config) == RoundResult(ended=1, sent=1)
 
 
 def test_who_may_see_one_stream_sees_its_alerts_and_no_place_of_a_secret(store: Store, run: Run, place: Path) -> None:
@@ -485,12 +487,12 @@ def test_views_name_what_is_watched_in_words(place: Path) -> None:
 
 def test_an_alert_whose_object_is_damaged_begins_once_more(store: Store, run: Run, receiver: Receiver) -> None:
     hold(store)
-    assert run("held") == Rounded(begun=1, sent=1)
+    assert run("held") == RoundResult(begun=1, sent=1)
     [begun] = [path for path in paths(store, "alerts") if path.endswith(".begun")]
     store.put(begun, b"garbage", mode="overwrite")
     alert_log._known.clear()
-    assert run("held", minutes=1) == Rounded(begun=1, sent=1)
-    assert run("held", minutes=2) == Rounded()
+    assert run("held", minutes=1) == RoundResult(begun=1, sent=1)
+    assert run("held", minutes=2) == RoundResult()
     assert [one["what"] for one in receiver.messages] == ["begun", "begun"]
 
 
@@ -499,7 +501,7 @@ def test_a_clock_that_was_set_back_keeps_nobody_from_being_told(store: Store, ru
     hold(store)
     receiver.planned = [503]
     assert run("held").failed == 1
-    assert run("held", minutes=-year) == Rounded(sent=1), "the try that failed lies a year ahead"
+    assert run("held", minutes=-year) == RoundResult(sent=1), "the try that failed lies a year ahead"
     [[alert]] = alert_log.read_all(store).alerts.values()
     assert alert_log.claim(store, alert, "begun", "gone", 1, "x")
     made = alert_log.read_all(store).alerts[alert.rule, alert.place][0].tries["begun", "gone"][0]
@@ -533,11 +535,11 @@ class SlowStore(FaultyStore):
             self.now -= 1
 
 
-def test_a_thousand_streams_are_looked_at_several_at_once(place: Path, way: Way) -> None:
+def test_a_thousand_streams_are_looked_at_several_at_once(place: Path, sender: Sender) -> None:
     """One after the other they would take longer than the function may."""
     streams = "".join(f"  s{n}: {{tables: {{a.t: {{to: s{n}.t, key: [id]}}}}}}\n" for n in range(100))
     config = parse(configured(place, "held", "dead").replace("streams:\n", f"streams:\n{streams}"))
     slow = SlowStore()
-    assert alert_round.run(slow, config, way, datetime.now(UTC)) == Rounded()
+    assert alert_round.run(slow, config, sender, datetime.now(UTC)) == RoundResult()
     assert slow.made >= 200
     assert slow.most >= 8

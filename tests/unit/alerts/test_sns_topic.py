@@ -13,7 +13,7 @@ from moto import mock_aws
 from firn.alerts.alert_message import Message, message_of, message_of_test
 from firn.alerts.sns_topic import publish
 from firn.config.alerts import Topic
-from firn.log.alert_log import Begun, Told
+from firn.log.alert_log import Begun, TryResult
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 LOCAL = "arn:aws:sns:us-east-1:123456789012:"
@@ -51,7 +51,7 @@ def topic(aws: None) -> Iterator[tuple[str, Any]]:
 def test_a_topic_gets_json_for_programs_and_a_sentence_for_people(topic: tuple[str, Any]) -> None:
     arn, received = topic
     message = message_of(BEGUN, None, "begun", "prod")
-    assert publish(Topic("ops", arn), message, NOW, local="") == Told(1, "2026-03-01T00:00:00.000Z", "sent")
+    assert publish(Topic("ops", arn), message, NOW, local="") == TryResult(1, "2026-03-01T00:00:00.000Z", "sent")
     [got] = received()
     body = json.loads(got["Message"])
     assert (body["what"], body["alert"], body["environment"]) == ("begun", "late", "prod")
@@ -91,7 +91,7 @@ def test_who_takes_the_request_and_does_not_answer_may_have_it(
     assert (told.outcome, why in told.why) == (outcome, True), told.why
 
 
-def _within(message: Message, monkeypatch: pytest.MonkeyPatch) -> Told:
+def _within(message: Message, monkeypatch: pytest.MonkeyPatch) -> TryResult:
     monkeypatch.setattr("firn.alerts.sns_topic._SECONDS", 0.3)
     return publish(Topic("ops", LOCAL + "firn"), message, NOW, local=LOCAL)
 

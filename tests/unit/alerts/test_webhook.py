@@ -12,14 +12,14 @@ from firn.alerts import webhook
 from firn.alerts.alert_message import message_of_test
 from firn.auth.secrets import Secrets
 from firn.config.alerts import Webhook
-from firn.log.alert_log import Told
+from firn.log.alert_log import TryResult
 from tests.unit.alerts.receiver import KEY, How, Receiver, receiving
 
 MESSAGE = message_of_test("oncall", "test", "a1")
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 
-def send(place: Path, *, local: bool = True) -> Told:
+def send(place: Path, *, local: bool = True) -> TryResult:
     target = Webhook("oncall", f"file:{place}/url", f"file:{place}/key")
     return webhook.send(target, MESSAGE, Secrets(), datetime.now(UTC), local=local)
 

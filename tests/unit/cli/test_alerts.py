@@ -8,7 +8,7 @@ import pytest
 from ingress import Ingress
 
 from firn.alerts import alert_round
-from firn.alerts.alert_delivery import Way
+from firn.alerts.alert_delivery import Sender
 from firn.auth.secrets import Secrets
 from firn.deployment.stack import NoStack, Stack
 from firn.log import holds, published_configs
@@ -49,13 +49,13 @@ def test_it_says_what_is_watched_what_lasts_and_that_nobody_was_told(
     )
     found = Quarantine(1, "shop", 1, AT, "failed", "a message", "fix it", table="shop.orders")
     holds.hold(store, found)
-    config, way = published_configs.current(store), Way(Secrets(), "local", "")
-    alert_round.run(store, config, way, datetime.now(UTC))
+    config, sender = published_configs.current(store), Sender(Secrets(), "local", "")
+    alert_round.run(store, config, sender, datetime.now(UTC))
     code, out, _ = firn(capsys, stack, "alerts")
     assert "shop.orders of shop is quarantined (failed)" in out
     assert "oncall (begun): waits, there is nothing at file:/none/url" in out
     holds.lift(store, found, "retry", AT)
-    alert_round.run(store, config, way, datetime.now(UTC))
+    alert_round.run(store, config, sender, datetime.now(UTC))
     assert "1 alert ended: --all shows the newest" in firn(capsys, stack, "alerts")[1]
     assert "no longer quarantined" in firn(capsys, stack, "alerts", "--all")[1]
     listed = json.loads(firn(capsys, stack, "alerts", "--all", "--json")[1])

@@ -13,11 +13,11 @@ from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId
 from sqlalchemy import text
 
+from firn.config.catalog_products import PRODUCTS, READ, UNTRIED, product_of
 from firn.config.catalogs import KINDS, read_address
-from firn.config.tried_catalogs import PRODUCTS, READ, UNTRIED, product_of
 from firn_cli.catalog_check import CatalogCheck
+from firn_cli.check_parts import Check
 from firn_cli.main import main
-from firn_cli.self_check import Check
 from firn_lake.catalogs.catalog import open_catalog
 
 PARTS = ["catalog", "reach", "create", "writers", "conflict", "drop"]

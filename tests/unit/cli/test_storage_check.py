@@ -12,13 +12,13 @@ import pytest
 from obstore.exceptions import AlreadyExistsError, GenericError
 from obstore.store import MemoryStore
 
-from firn.config.tried_catalogs import UNTRIED
-from firn.config.tried_storages import STORAGES, product_at
+from firn.config.catalog_products import UNTRIED
+from firn.config.storage_products import STORAGES, product_at
 from firn.errors import StorageUnavailable
 from firn.log import store as storage
 from firn_cli import storage_check
+from firn_cli.check_parts import Check
 from firn_cli.main import main
-from firn_cli.self_check import Check
 from firn_cli.storage_advice import advice_on, cause_of, where
 from firn_cli.storage_check import StorageCheck
 

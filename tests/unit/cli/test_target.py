@@ -27,8 +27,9 @@ from firn.errors import ConfigError, TransientError
 from firn.log import published_configs
 from firn.log.store import open_store, paths, put
 from firn.runs.emr import EmrJobs
+from firn_cli.check_parts import Check
 from firn_cli.main import main
-from firn_cli.self_check import Check, SelfCheck, with_stream
+from firn_cli.self_check import SelfCheck, with_stream
 from firn_lake.catalogs.stack_catalog import catalog_of
 
 FIRN = """

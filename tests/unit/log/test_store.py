@@ -1,5 +1,4 @@
 import io
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from obstore.store import MemoryStore
 
 from firn.errors import ConfigError, StorageUnavailable, UnknownOutcome
 from firn.log.store import ObjectFile, Store, get, listing, open_store, paths, put, put_if_absent, tail
+from tests.racing import together
 from tests.unit.log.storage_faults import FaultyStore
 
 
@@ -75,20 +75,8 @@ def test_what_is_refused_as_there_and_never_is_has_an_unknown_outcome() -> None:
 
 def test_of_sixteen_threads_one_creates_the_object(tmp_path: Path) -> None:
     for store in (open_store("memory://sixteen"), open_store(tmp_path.as_uri())):
-        start = threading.Barrier(16)
-        wins: list[int] = []
-
-        def create(n: int, store: object = store, start: threading.Barrier = start, wins: list[int] = wins) -> None:
-            start.wait()
-            if put_if_absent(store, "epochs/s/1", str(n).encode()):  # type: ignore[arg-type]
-                wins.append(n)
-
-        threads = [threading.Thread(target=create, args=(n,)) for n in range(16)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert len(wins) == 1
+        won = together(16, lambda n, store=store: put_if_absent(store, "epochs/s/1", str(n).encode()))  # type: ignore[misc]
+        assert won.count(True) == 1
 
 
 def test_a_file_store_is_made_where_there_is_none_and_lists_sorted(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def says(asked: Asked, fields: Mapping[str, str]) -> tuple[str, str]:
     if known is None or not known.targets:
         raise RequestError(404, "no_alerts", "firn.yaml has no alerts.targets: docs/alerts.md says how to write them")
     if not (to := known.named(name)):
-        raise RequestError(404, "no_such_alert", "firn.yaml names no target and no alert so")
+        raise RequestError(404, "no_such_alert", "firn.yaml has no target and no alert of this name")
     text = (
         f"Sends a message that says it is a test to {', '.join(target.name for target in to)}. No alert begins or ends."
     )

@@ -19,26 +19,27 @@ from firn.auth.secrets import Secrets
 from firn.config.alerts import Target, Webhook
 from firn.errors import FirnError
 from firn.log import alert_log
-from firn.log.alert_log import Alert, Begun, Moment, Told, Try, is_past
+from firn.log.alert_log import Alert, Begun, Moment, Try, TryResult, is_past
 from firn.log.store import Store
 
 _log: Final = logging.getLogger(__name__)
 PAUSES: Final = (timedelta(0), *(timedelta(minutes=n) for n in (1, 2, 5, 15, 60)))
 """How long after the try before each try is made: six tries, over an hour and a half."""
+DIED: Final = "whoever sent it died before it was known: it may have arrived"
 _AT_ONCE: Final = 8
 _MOST: Final = 24  # messages a round: three times a try's seconds
 Delivery = Literal["waits", "sent", "failed", "unknown"]
 
 
 @dataclass(frozen=True)
-class Way:
+class Sender:
     """How messages leave. `local`: Settings.alerts_local; `environment`: the deployment's name."""
 
     secrets: Secrets
     local: str
     environment: str
 
-    def send(self, target: Target, message: Message) -> Told:
+    def send(self, target: Target, message: Message) -> TryResult:
         """One try, whatever goes wrong."""
         now = datetime.now(UTC)
         if isinstance(target, Webhook):
@@ -79,17 +80,17 @@ def next_try(tries: Sequence[Try], now: datetime) -> int | None:
     return k
 
 
-def tell_all(
-    store: Store, alerts: Sequence[Alert], targets: Mapping[str, Target], way: Way, now: datetime
-) -> list[tuple[str, str, Told]]:
+def make_tries(
+    store: Store, alerts: Sequence[Alert], targets: Mapping[str, Target], sender: Sender, now: datetime
+) -> list[tuple[str, str, TryResult]]:
     """Make the tries that are due -> (alert, target, what came of it) of each. A target that cannot be told keeps no
     other. Raises StorageUnavailable."""
-    due = _by_turns(_due(store, alerts, targets, way.environment, now))
+    due = _by_turns(_due(store, alerts, targets, sender.environment, now))
     if len(due) > _MOST:
         _log.warning("%d messages are due, %d are sent now", len(due), _MOST)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        made = list(pool.map(lambda one: (one, _try(store, one, way)), due[:_MOST]))
-    return [(one.alert.rule, one.target.name, told) for one, told in made if told is not None]
+        made = list(pool.map(lambda one: (one, _try(store, one, sender)), due[:_MOST]))
+    return [(one.alert.rule, one.target.name, result) for one, result in made if result is not None]
 
 
 def _by_turns(due: Iterable[_Due]) -> list[_Due]:
@@ -131,9 +132,9 @@ def note_deaths(store: Store, alerts: Sequence[Alert], now: datetime) -> int:
             last = tries[-1]
             if len(tries) < len(PAUSES) or last.outcome is not None or last.known(now) is None:
                 continue
-            told = alert_log.told_now("unknown", now, "whoever sent it died before it was known: it may have arrived")
+            result = alert_log.result_now("unknown", now, DIED)
             try:
-                written = alert_log.tell(store, alert, moment, target, last.k, told)
+                written = alert_log.write_result(store, alert, moment, target, last.k, result)
             except FirnError as error:
                 _log.warning("that telling %s of %s ended is not written: %s", target, alert.rule, error)
                 continue
@@ -141,13 +142,13 @@ def note_deaths(store: Store, alerts: Sequence[Alert], now: datetime) -> int:
     return count
 
 
-def is_told(alert: Alert, to: Sequence[str], now: datetime) -> bool:
+def is_settled(alert: Alert, to: Sequence[str], now: datetime) -> bool:
     """Whether nobody is to be told of it any more. Pure."""
     moments: tuple[Moment, ...] = ("begun",) if alert.ended_at is None else ("begun", "ended")
     return all(delivery(alert.tries.get((moment, name), ()), now) != "waits" for moment in moments for name in to)
 
 
-def _try(store: Store, due: _Due, way: Way) -> Told | None:
+def _try(store: Store, due: _Due, sender: Sender) -> TryResult | None:
     """One try. None if it is somebody else's, or what was to be written of it could not be."""
     try:
         if not alert_log.claim(store, due.alert, due.moment, due.target.name, due.k, uuid.uuid4().hex):
@@ -155,9 +156,9 @@ def _try(store: Store, due: _Due, way: Way) -> Told | None:
     except FirnError as error:
         _log.warning("try %d to tell %s of %s is not made: %s", due.k, due.target.name, due.alert.rule, error)
         return None
-    told = way.send(due.target, due.message)
+    result = sender.send(due.target, due.message)
     try:
-        alert_log.tell(store, due.alert, due.moment, due.target.name, due.k, told)
+        alert_log.write_result(store, due.alert, due.moment, due.target.name, due.k, result)
     except FirnError as error:
         _log.warning("what came of telling %s of %s is not written: %s", due.target.name, due.alert.rule, error)
-    return told
+    return result

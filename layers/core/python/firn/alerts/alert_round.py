@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from firn.alerts.alert_delivery import PAUSES, Way, delivery, is_told, note_deaths, tell_all
+from firn.alerts.alert_delivery import PAUSES, Sender, delivery, is_settled, make_tries, note_deaths
 from firn.alerts.alert_message import message_of_test
 from firn.alerts.alert_signals import Observer, Seen, Signal, span
 from firn.config.alerts import AlertRule, Alerts
@@ -28,7 +28,7 @@ Log = logging.Logger | Any  # Powertools' logger, which is not a logging.Logger
 
 
 @dataclass(frozen=True)
-class Rounded:
+class RoundResult:
     """What a round did. `untold`: messages that were given up in it."""
 
     begun: int = 0
@@ -39,14 +39,14 @@ class Rounded:
     untold: int = 0
 
 
-def run(store: Store, config: Config, way: Way, now: datetime, log: Log = _log) -> Rounded:
+def run(store: Store, config: Config, sender: Sender, now: datetime, log: Log = _log) -> RoundResult:
     """One round. `now`: aware. What can't be read or written is left to the next one.
 
     Raises StorageUnavailable if nothing can be read at all.
     """
     alerts = config.alerts
     if alerts is None:
-        return Rounded()
+        return RoundResult()
     before = alert_log.read_all(store)
     observer = Observer(store, config, now)
     begun = ended = 0
@@ -57,17 +57,17 @@ def run(store: Store, config: Config, way: Way, now: datetime, log: Log = _log) 
     after = alert_log.read_all(store) if begun or ended else before
     recent = [one for some in after.alerts.values() for one in some if not one.ended_at or now - one.ended_at < _LATE]
     waiting = [alert for alert in recent if not _is_done(store, alert, now)]
-    told = tell_all(store, waiting, alerts.targets, way, now)
-    for name, target, one in told:
+    tried = make_tries(store, waiting, alerts.targets, sender, now)
+    for name, target, one in tried:
         (log.info if one.outcome == "sent" else log.warning)(
             "alert told", extra={"alert": name, "target": target, "outcome": one.outcome, "why": one.why}
         )
-    untold = (_given_up(store, waiting, now) if told else 0) + note_deaths(store, recent, now)
-    counts = {outcome: sum(one.outcome == outcome for _, _, one in told) for outcome in ("sent", "failed", "unknown")}
-    return Rounded(begun, ended, **counts, untold=untold)
+    untold = (_given_up(store, waiting, now) if tried else 0) + note_deaths(store, recent, now)
+    counts = {outcome: sum(one.outcome == outcome for _, _, one in tried) for outcome in ("sent", "failed", "unknown")}
+    return RoundResult(begun, ended, **counts, untold=untold)
 
 
-def send_test(config: Config, way: Way, name: str, nonce: str) -> list[dict[str, Any]]:
+def send_test(config: Config, sender: Sender, name: str, nonce: str) -> list[dict[str, Any]]:
     """Send a test to a target, to those of a rule, or, without a name, to all -> what came of each.
 
     nonce  letters and digits: the same at a repeat, so that a receiver knows it. Raises ConfigError: there is no such.
@@ -79,11 +79,13 @@ def send_test(config: Config, way: Way, name: str, nonce: str) -> list[dict[str,
         raise ConfigError(f"nonce has letters and digits, {NONCE_LENGTH} at most")
     if not (to := alerts.named(name)):
         known = ", ".join((*alerts.targets, *alerts.rules))
-        raise ConfigError(f"firn.yaml names no target and no alert so; there are {known}")
+        raise ConfigError(f"firn.yaml has no target and no alert of this name; there are {known}")
     found = []
     for target in to:
-        told = way.send(target, message_of_test(target.name, way.environment, nonce))
-        found.append({"target": target.name, "outcome": told.outcome, "why": told.why, "status": told.status or None})
+        result = sender.send(target, message_of_test(target.name, sender.environment, nonce))
+        found.append(
+            {"target": target.name, "outcome": result.outcome, "why": result.why, "status": result.status or None}
+        )
     return found
 
 
@@ -152,7 +154,7 @@ def _written(what: str, write: Callable[[], bool]) -> bool:
 
 def _is_done(store: Store, alert: Alert, now: datetime) -> bool:
     begun = alert_log.begun_of(store, alert)
-    return begun is None or is_told(alert, begun.to, now)
+    return begun is None or is_settled(alert, begun.to, now)
 
 
 def _given_up(store: Store, waiting: Sequence[Alert], now: datetime) -> int:
@@ -161,7 +163,7 @@ def _given_up(store: Store, waiting: Sequence[Alert], now: datetime) -> int:
     count = 0
     for alert in waiting:
         newer = next((one for one in after.alerts.get((alert.rule, alert.place), ()) if one.n == alert.n), alert)
-        for way, tries in newer.tries.items():
-            was = delivery(alert.tries.get(way, ()), now)
+        for of, tries in newer.tries.items():
+            was = delivery(alert.tries.get(of, ()), now)
             count += was == "waits" and len(tries) == len(PAUSES) and delivery(tries, now) in ("failed", "unknown")
     return count

@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from firn.alerts.alert_delivery import PAUSES, Delivery, delivery
+from firn.alerts.alert_delivery import DIED, PAUSES, Delivery, delivery
 from firn.alerts.alert_signals import span
 from firn.config.alerts import AlertRule, Alerts, Target, Webhook
 from firn.config.model import Config
@@ -40,7 +40,7 @@ class RuleView(msgspec.Struct, frozen=True):
     lasting: int
 
 
-class ToldView(msgspec.Struct, frozen=True):
+class DeliveryView(msgspec.Struct, frozen=True):
     """What became of one message: `state` waits, sent, failed or unknown, and why if it did not arrive for sure."""
 
     target: str
@@ -60,7 +60,7 @@ class AlertView(msgspec.Struct, frozen=True):
     text: str
     began_at: str
     ended_at: str | None
-    told: tuple[ToldView, ...]
+    told: tuple[DeliveryView, ...]
 
 
 class AlertsView(msgspec.Struct, frozen=True):
@@ -140,19 +140,19 @@ def _view(store: Store, alert: Alert, alerts: Alerts, now: datetime, whole: bool
     )
 
 
-def _told(store: Store, alert: Alert, moment: Moment, target: str, alerts: Alerts, now: datetime) -> ToldView:
+def _told(store: Store, alert: Alert, moment: Moment, target: str, alerts: Alerts, now: datetime) -> DeliveryView:
     tries = alert.tries.get((moment, target), ())
     state = delivery(tries, now)
     why = ""
     if state != "sent" and tries:
-        found = alert_log.told_of(store, alert, moment, target, tries[-1])
+        found = alert_log.result_of(store, alert, moment, target, tries[-1])
         why = found.why if found is not None else _unanswered(tries[-1].known(now) is None)
         left = len(PAUSES) - len(tries)
         why += f"; {left} more {'try' if left == 1 else 'tries'}" if left else "; given up"
     if state == "waits" and target not in alerts.targets:
         state, why = "failed", "firn.yaml no longer names the target"
-    return ToldView(target, moment, state, len(tries), why)
+    return DeliveryView(target, moment, state, len(tries), why)
 
 
 def _unanswered(is_made: bool) -> str:
-    return "it is being sent" if is_made else "whoever sent it died before it was known: it may have arrived"
+    return "it is being sent" if is_made else DIED

@@ -12,14 +12,14 @@ import msgspec
 
 from firn.alerts.alert_message import Message
 from firn.config.alerts import Topic
-from firn.log.alert_log import Told, told_now
+from firn.log.alert_log import TryResult, result_now
 
 _SECONDS: Final = 4
 _MOST_TEXT: Final = 140  # of a text message
 _MOST_SUBJECT: Final = 100  # characters, ASCII
 
 
-def publish(target: Topic, message: Message, now: datetime, *, local: str) -> Told:
+def publish(target: Topic, message: Message, now: datetime, *, local: str) -> TryResult:
     """One try. `local`: what the ARNs of the embedded stack's own topics begin with, which has one of the same name; ""
     on AWS."""
     import boto3
@@ -34,15 +34,15 @@ def publish(target: Topic, message: Message, now: datetime, *, local: str) -> To
     except ClientError as error:
         code, status = error.response["Error"]["Code"], error.response["ResponseMetadata"]["HTTPStatusCode"]
         outcome: Any = "unknown" if status >= 500 else "failed"
-        return told_now(outcome, now, f"SNS refused it: {code}{_advice(code)}", status)
+        return result_now(outcome, now, f"SNS refused it: {code}{_advice(code)}", status)
     except (ConnectTimeoutError, EndpointConnectionError) as error:
-        return told_now("failed", now, f"SNS can't be reached: {type(error).__name__}")
+        return result_now("failed", now, f"SNS can't be reached: {type(error).__name__}")
     except BotoCoreError as error:
         kind = type(error).__name__
         if kind in ("NoCredentialsError", "NoRegionError", "ParamValidationError"):
-            return told_now("failed", now, f"SNS can't be asked: {kind}")
-        return told_now("unknown", now, f"no answer came from SNS ({kind}): it may have arrived")
-    return told_now("sent", now)
+            return result_now("failed", now, f"SNS can't be asked: {kind}")
+        return result_now("unknown", now, f"no answer came from SNS ({kind}): it may have arrived")
+    return result_now("sent", now)
 
 
 def _request(arn: str, is_ordered: bool, message: Message) -> Mapping[str, Any]:

@@ -22,7 +22,7 @@ from firn.auth.secrets import Secrets
 from firn.auth.signatures import ID, SIGNATURE, TIMESTAMP, BadSecret, secret_of, sign
 from firn.config.alerts import Webhook
 from firn.errors import ConfigError, FirnError
-from firn.log.alert_log import Told, told_now
+from firn.log.alert_log import TryResult, result_now
 
 SECONDS: Final = 5.0  # a try, from the first byte to the answer; a look-up of the name comes on top
 _MOST_ADDRESSES: Final = 4
@@ -44,16 +44,16 @@ class _Refused(FirnError):
     """It is not sent, for a reason that lies here."""
 
 
-def send(target: Webhook, message: Message, secrets: Secrets, now: datetime, *, local: bool) -> Told:
+def send(target: Webhook, message: Message, secrets: Secrets, now: datetime, *, local: bool) -> TryResult:
     """One try. `local`: in an embedded stack, which may send to its own machine, and there without TLS."""
     try:
         place = _place_of(_held(secrets, target.address, f"{target.name}.webhook")[0], local=local)
         headers = _headers(message, _held(secrets, target.secret, f"{target.name}.secret"), now)
         connection = _connected(place, local=local)
     except BadSecret as error:
-        return told_now("failed", now, f"alerts.targets.{target.name}.secret: {error}")
+        return result_now("failed", now, f"alerts.targets.{target.name}.secret: {error}")
     except FirnError as error:
-        return told_now("failed", now, str(error))
+        return result_now("failed", now, str(error))
     return _asked(connection, place, message.body, headers, now)
 
 
@@ -125,10 +125,10 @@ def _connected(place: _Place, *, local: bool) -> socket.socket:
         except (OSError, ValueError) as error:
             plain.close()
             why = type(error).__name__
-    raise _Refused(f"nobody who may answer was reached at the host of the URL ({why})")
+    raise _Refused(f"no address of the URL's host could be reached, or proved to be its own ({why})")
 
 
-def _asked(plain: socket.socket, place: _Place, body: bytes, headers: Mapping[str, str], now: datetime) -> Told:
+def _asked(plain: socket.socket, place: _Place, body: bytes, headers: Mapping[str, str], now: datetime) -> TryResult:
     connection = http.client.HTTPConnection(place.host, place.port)
     connection.sock = plain
     # A receiver that answers a byte at a time would never run into a time-out of its own.
@@ -142,14 +142,14 @@ def _asked(plain: socket.socket, place: _Place, body: bytes, headers: Mapping[st
             status = answer.status
     except (OSError, http.client.HTTPException) as error:
         why = f"no answer came within {SECONDS:.0f} s ({type(error).__name__}): it may have arrived"
-        return told_now("unknown", now, why)
+        return result_now("unknown", now, why)
     finally:
         ends.cancel()
         connection.close()
     if 200 <= status < 300:
-        return told_now("sent", now, status=status)
+        return result_now("sent", now, status=status)
     moved = " (no redirect is followed: write the address that it leads to into the secret)" if status < 400 else ""
-    return told_now("failed", now, f"it answered HTTP {status}{moved}", status)
+    return result_now("failed", now, f"it answered HTTP {status}{moved}", status)
 
 
 def _shut(plain: socket.socket) -> None:

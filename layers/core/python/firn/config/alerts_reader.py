@@ -21,7 +21,7 @@ from firn.config.alerts import (
 from firn.config.model import StreamConfig
 from firn.config.names import TableName
 from firn.config.problems import Section, shown, words
-from firn.config.secret_addresses import is_same_place, place_of
+from firn.config.secret_addresses import checked_place, is_same_place
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _ARN: Final = re.compile(r"arn:[a-z-]+:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,250}(\.fifo)?")
@@ -78,7 +78,7 @@ def _target(name: str, section: Section, streams: Mapping[str, StreamConfig]) ->
     address = section.parsed("webhook", _address, "", f"where a secret holds the URL: {_PLACE}")
     if not section.has("secret"):
         section.note("secret", f"is missing; write where the signing key is: {_PLACE}")
-    secret = section.parsed("secret", _place, "", f"where the signing key is: {_PLACE}")
+    secret = section.parsed("secret", checked_place, "", f"where the signing key is: {_PLACE}")
     if is_same_place(address, secret):
         section.note("secret", "is the place of the URL; the signing key is another secret")
     for stream in streams.values():
@@ -100,12 +100,7 @@ def _address(text: str) -> str:
         raise ValueError(
             f"is a URL, and whoever knows it can write there; put it into a secret, and write where that is: {_PLACE}"
         )
-    return _place(text)
-
-
-def _place(text: str) -> str:
-    place_of(text)
-    return text.strip()
+    return checked_place(text)
 
 
 def _rule(

@@ -6,7 +6,7 @@ from typing import get_args
 from firn.config.callers import read_caller
 from firn.config.model import Auth, AuthBy, StreamConfig, Way
 from firn.config.problems import Section, words
-from firn.config.secret_addresses import is_same_place, place_of
+from firn.config.secret_addresses import checked_place, is_same_place
 
 
 def read_auth(section: Section, usual: AuthBy = "signature") -> Auth | None:
@@ -18,7 +18,9 @@ def read_auth(section: Section, usual: AuthBy = "signature") -> Auth | None:
     by: AuthBy = section.choice("by", AuthBy, "way to tell senders", "iam" if named else usual)
     if not section.has("by") and not named:
         section.note("by", "is missing; write by: signature, by: api_key or by: iam")
-    place = section.parsed("secret", _secret, "", "where the secret is: secretsmanager:NAME, ssm:/NAME or file:/PATH")
+    place = section.parsed(
+        "secret", checked_place, "", "where the secret is: secretsmanager:NAME, ssm:/NAME or file:/PATH"
+    )
     if by == "iam" and section.has("secret"):
         section.note("secret", "is not used by iam; leave the line out")
     elif by != "iam" and not section.has("secret"):
@@ -39,11 +41,6 @@ def _callers(section: Section) -> tuple[str, ...]:
             else:
                 section.problems.add(item.line, section.below("iam"), str(error))
     return tuple(dict.fromkeys(found))
-
-
-def _secret(text: str) -> str:
-    place_of(text)
-    return text.strip()
 
 
 def read_accept(section: Section) -> tuple[Way, ...] | None:

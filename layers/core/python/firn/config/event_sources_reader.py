@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from firn.config.event_sources import ID_BYTES, EventSources, Kafka, KafkaOrder, Registry
 from firn.config.model import StreamConfig
 from firn.config.problems import Section, shown, words
-from firn.config.secret_addresses import place_of
+from firn.config.secret_addresses import checked_place
 
 KEYS: Final = ("kinesis", "dynamodb", "kafka")
 _ARNS: Final = {
@@ -75,7 +75,9 @@ def _registry(kafka: Section) -> Registry | None:
     url = section.parsed("url", _url, "", "https://registry.example.org")
     if not section.has("url"):
         section.note("url", "is missing; write url: https://registry.example.org")
-    secret = section.parsed("secret", _place, "", "where user:password is: secretsmanager:NAME, ssm:/NAME, file:/PATH")
+    secret = section.parsed(
+        "secret", checked_place, "", "where user:password is: secretsmanager:NAME, ssm:/NAME, file:/PATH"
+    )
     length = section.integer("id_bytes", min(ID_BYTES), max(ID_BYTES), 4)
     if length not in ID_BYTES:
         known = words(tuple(map(str, ID_BYTES)))
@@ -92,11 +94,6 @@ def _url(text: str) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
         raise ValueError(f"{shown(text)} is not the address of a registry; write https://registry.example.org")
     return text.rstrip("/")
-
-
-def _place(text: str) -> str:
-    place_of(text)
-    return text.strip()
 
 
 def check_event_sources(section: Section, streams: Mapping[str, StreamConfig]) -> None:

@@ -9,7 +9,7 @@ from firn.config import quantities
 from firn.config.model import StreamConfig
 from firn.config.problems import Section
 from firn.config.pull_source import LINGER_SECONDS, Plugin, PostgresAddress, PullSource, TlsMode
-from firn.config.secret_addresses import place_of
+from firn.config.secret_addresses import checked_place
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _SLOT: Final = re.compile(r"[a-z0-9_]{1,63}")  # what PostgreSQL takes
@@ -66,7 +66,9 @@ def _source(name: str, section: Section, streams: Mapping[str, StreamConfig]) ->
     stream = section.text("stream", "one of the names under streams:") or name
     _check_stream(section, stream, streams)
     iam = section.flag("iam", False)
-    secret = section.parsed("secret", _secret, "", "where the password is: secretsmanager:NAME, ssm:/NAME, file:/PATH")
+    secret = section.parsed(
+        "secret", checked_place, "", "where the password is: secretsmanager:NAME, ssm:/NAME, file:/PATH"
+    )
     if iam and section.has("secret"):
         section.note("secret", "is not used with iam: true; leave one of them out")
     linger = section.parsed("linger", quantities.seconds_or_none, LINGER_SECONDS, "50s")
@@ -94,11 +96,6 @@ def _check_stream(section: Section, stream: str, streams: Mapping[str, StreamCon
                      "without schemas")  # fmt: skip
     elif fed.order_by:
         section.note("stream", f"{stream} has order_by, and a database's log says the order itself; take order_by out")
-
-
-def _secret(text: str) -> str:
-    place_of(text)
-    return text.strip()
 
 
 def parse_address(text: str) -> PostgresAddress:

@@ -43,7 +43,7 @@ from firn.config.problems import Problems, Section
 from firn.config.pull_source_reader import read_sources
 from firn.config.rows_reader import read_rows
 from firn.config.schema_files import FILES
-from firn.config.secret_addresses import place_of
+from firn.config.secret_addresses import checked_place
 from firn.config.shared_tables import Placed, check_targets
 from firn.config.storage import is_cloud, read_catalog_uri, read_warehouse
 from firn.config.table_rules_reader import read_tables
@@ -136,7 +136,7 @@ def _catalog(section: Section) -> CatalogConfig:
         value = below.text(name, "a text")
         if name == CREDENTIAL_PLACE:
             where = "where the secret is: secretsmanager:NAME, ssm:/NAME or file:/PATH"
-            properties[name] = below.parsed(name, _place, "", where)
+            properties[name] = below.parsed(name, checked_place, "", where)
         elif _SECRET.search(name):
             below.note(
                 name,
@@ -147,11 +147,6 @@ def _catalog(section: Section) -> CatalogConfig:
         elif value is not None:
             properties[name] = value
     return CatalogConfig(kind, uri, properties)
-
-
-def _place(text: str) -> str:
-    place_of(text)
-    return text
 
 
 def _catalog_uri(section: Section, kind: CatalogType) -> str | None:

@@ -1,4 +1,4 @@
-"""The AWS region: said by the environment, never assumed. Pure."""
+"""The AWS region, said by the environment and never assumed; and the endpoint of S3. Pure."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -19,3 +19,8 @@ def region_of(environment: Mapping[str, str]) -> str:
         "no AWS region is set, and none is assumed: set AWS_REGION, such as eu-central-1 (for jobs on EMR Serverless "
         "as template.yaml does, by spark.emr-serverless.driverEnv.AWS_REGION and spark.executorEnv.AWS_REGION)"
     )
+
+
+def s3_endpoint(environment: Mapping[str, str]) -> str:
+    """The endpoint that S3 is asked at, "" for AWS's own. AWS_ENDPOINT_URL is of all services."""
+    return environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL") or ""

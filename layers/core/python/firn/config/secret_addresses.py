@@ -35,6 +35,12 @@ def place_of(text: str) -> Place:
     return Place(store, name)
 
 
+def checked_place(text: str) -> str:
+    """The text of a place, without white space around it. Raises as `place_of`."""
+    place_of(text)
+    return text.strip()
+
+
 def is_same_place(one: str, other: str) -> bool:
     """Whether two texts that `place_of` reads may name one secret, by name or by ARN. "" names none."""
     if not (one and other):

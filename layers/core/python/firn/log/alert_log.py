@@ -61,7 +61,7 @@ class Ended(msgspec.Struct, frozen=True):
     text: str
 
 
-class Told(msgspec.Struct, frozen=True, omit_defaults=True):
+class TryResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """What came of a try. `why`: if it was not sent; `status`: HTTP's, where there was one."""
 
     format: int
@@ -99,7 +99,7 @@ class Alert:
 
 _begun: Final = msgspec.json.Decoder(Begun).decode
 _ended: Final = msgspec.json.Decoder(Ended).decode
-_told: Final = msgspec.json.Decoder(Told).decode
+_result: Final = msgspec.json.Decoder(TryResult).decode
 _encode: Final = msgspec.json.encode
 _known: Final = Remembered[str, bytes]()
 _MOST_KNOWN: Final = 5_000
@@ -190,10 +190,10 @@ def claim(store: Store, alert: Alert, moment: Moment, target: str, k: int, nonce
     return put_if_absent(store, _try_path(alert, moment, target, k, "try"), nonce.encode())
 
 
-def tell(store: Store, alert: Alert, moment: Moment, target: str, k: int, told: Told) -> bool:
+def write_result(store: Store, alert: Alert, moment: Moment, target: str, k: int, result: TryResult) -> bool:
     """Write what came of a try that was claimed. -> False if that is there. Raises StorageUnavailable,
     UnknownOutcome."""
-    return put_if_absent(store, _try_path(alert, moment, target, k, told.outcome), _encode(told))
+    return put_if_absent(store, _try_path(alert, moment, target, k, result.outcome), _encode(result))
 
 
 def begun_of(store: Store, alert: Alert) -> Begun | None:
@@ -215,13 +215,13 @@ def ended_of(store: Store, alert: Alert) -> Ended | None:
         return None
 
 
-def told_of(store: Store, alert: Alert, moment: Moment, target: str, made: Try) -> Told | None:
+def result_of(store: Store, alert: Alert, moment: Moment, target: str, made: Try) -> TryResult | None:
     """What came of a try, likewise; None while that is not known."""
     if made.outcome is None:
         return None
     data = _object(store, _try_path(alert, moment, target, made.k, made.outcome))
     try:
-        return None if data is None else _told(data)
+        return None if data is None else _result(data)
     except msgspec.MsgspecError:
         return None
 
@@ -231,9 +231,9 @@ def path_of(rule: str, place: str, n: int, moment: Moment = "begun") -> str:
     return f"{PREFIX}/{rule}/{place}/{n:020d}.{moment}"
 
 
-def told_now(outcome: Outcome, now: datetime, why: str = "", status: int = 0) -> Told:
+def result_now(outcome: Outcome, now: datetime, why: str = "", status: int = 0) -> TryResult:
     """What came of a try, of the present format."""
-    return Told(FORMAT, layout.instant(now), outcome, why, status)
+    return TryResult(FORMAT, layout.instant(now), outcome, why, status)
 
 
 def _try_path(alert: Alert, moment: Moment, target: str, k: int, kind: str) -> str:

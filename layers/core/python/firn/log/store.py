@@ -21,7 +21,7 @@ import obstore
 import obstore.store
 from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
 
-from firn.config.region import region_of
+from firn.config.region import region_of, s3_endpoint
 from firn.errors import FirnError, StorageUnavailable, UnknownOutcome
 from firn.log import cloud_stores
 from firn.log.credentials import provider_of
@@ -91,7 +91,7 @@ def open_store(url: str, *, seconds: int = 8) -> Store:
         options |= {"region": region_of(os.environ)}
         if (provider := provider_of(os.environ)) is not None:
             options["credential_provider"] = provider
-        endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+        endpoint = s3_endpoint(os.environ)
         if endpoint:
             options["endpoint"] = endpoint
     elif parts.scheme in cloud_stores.AZURE:
@@ -102,7 +102,7 @@ def open_store(url: str, *, seconds: int = 8) -> Store:
         options |= cloud_stores.google_options(os.environ)
         endpoint = cloud_stores.google_emulator(os.environ)
     else:
-        endpoint = None
+        endpoint = ""
     if endpoint:
         options["client_options"]["allow_http"] = cloud_stores.is_loopback(endpoint)
     try:

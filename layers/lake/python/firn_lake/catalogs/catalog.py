@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from firn.auth.catalog_secret import catalog_environment
 from firn.config.catalogs import REGION, Address, pyiceberg_properties, read_address, servers
-from firn.config.region import region_of
+from firn.config.region import region_of, s3_endpoint
 from firn.config.storage import is_cloud
-from firn.config.tried_storages import s3_endpoint
 from firn.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import urlencode, urlsplit
 
-from firn.config.region import region_of
+from firn.config.region import region_of, s3_endpoint
 from firn.errors import FirnError, TerminalError, TransientError
 
 _T = TypeVar("_T")
@@ -49,7 +49,7 @@ def client(env: Mapping[str, str] | None = None) -> Any:
 
     known = os.environ if env is None else env
     make: Any = boto3.session.Session().client
-    local = bool(known.get("AWS_ENDPOINT_URL_S3") or known.get("AWS_ENDPOINT_URL"))
+    local = bool(s3_endpoint(known))
     # A local endpoint answers to an address, not to bucket.localhost.
     config = Config(max_pool_connections=AT_ONCE, retries={"max_attempts": 5})
     config = config.merge(Config(s3={"addressing_style": "path"})) if local else config

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-from firn.config.tried_catalogs import EMULATED, TRIED, UNTRIED
+from firn.config.catalog_products import EMULATED, TRIED, UNTRIED
+from firn.config.region import s3_endpoint
 
 
 @dataclass(frozen=True)
@@ -53,16 +54,11 @@ STORAGES: Final = (
         "Google Cloud Storage", "gs", "", EMULATED,
         "by `make test-servers`, on fake-gcs-server 1.56.1; never on Google (docs/clouds.md)",
     ),
-    StorageProduct("Another S3", "s3", "", UNTRIED, "the endpoint does not say whose it is (docs/storages.md)"),
+    StorageProduct("Another S3", "s3", "", UNTRIED, "its endpoint does not say which one it is (docs/storages.md)"),
 )  # fmt: skip
 """The first that fits counts."""
 
 _AZURE: Final = frozenset({"az", "abfs", "abfss", "azure"})
-
-
-def s3_endpoint(environment: Mapping[str, str]) -> str:
-    """The endpoint that S3 is asked at, "" for AWS's own. AWS_ENDPOINT_URL is of all services."""
-    return environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL") or ""
 
 
 def product_at(url: str, environment: Mapping[str, str]) -> StorageProduct:
@@ -71,4 +67,4 @@ def product_at(url: str, environment: Mapping[str, str]) -> StorageProduct:
     host = urlsplit(s3_endpoint(environment)).hostname or "" if scheme == "s3" else ""
     known = (one for one in STORAGES if one.scheme == scheme and one.host is not None)
     found = (one for one in known if re.search(str(one.host), host, re.IGNORECASE))
-    return next(found, StorageProduct(f"{scheme}://", scheme, "", UNTRIED, "Firn knows no such storage"))
+    return next(found, StorageProduct(f"{scheme}://", scheme, "", UNTRIED, "nobody has said so"))

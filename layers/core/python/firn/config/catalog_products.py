@@ -49,7 +49,7 @@ PRODUCTS: Final = (
     Product("Apache Polaris", "rest", r"/api/catalog/?$", UNTRIED, _SETTINGS),
     Product(
         "Iceberg REST", "rest", "", TRIED,
-        "by every run of the tests, on Iceberg 1.11.0's own handlers; of whose make this server is can't be told",
+        "by every run of the tests, on Iceberg 1.11.0's own handlers; no address tells which product answers at it",
     ),
 )  # fmt: skip
 """The first that fits an address counts."""

@@ -1,7 +1,7 @@
-"""The process that execution environments are forked from: what most functions load is in memory once, and not once
-for each of them (docs/adr/0082-forked-environments.md).
+"""The zygote: the process that execution environments are forked from. What most functions load is in memory once, and
+not once for each of them (docs/adr/0082-forked-environments.md).
 
-    python -m firn_local.worker_forks SOCKET_FD MODULE…
+    python -m firn_local.zygote SOCKET_FD MODULE…
 
 Frames on the socket are those of `worker`. In: {"folder", "variables"} with two descriptors, an environment's socket
 and its log; out: {"process": its id}. In: {"end": id}; out, once that process is killed and gone: {"code": what it
