@@ -35,9 +35,8 @@ FLOOR = "firn.floor"  # property of that table: the order (plain) up to which fa
 BY_NUMBER = "firn.order_by.numbers"
 NAMED_KEY = "firn.named-key"  # table property: see TableState.named_key
 HELD_IDS = "firn.held"  # table property: ids of the fields that rows may hold
-DROPPED: Final = (
-    "firn.dropped"  # table property: columns that were dropped by `evolve`, as JSON: they may come back empty
-)
+DROPPED: Final = "firn.dropped"
+"""Table property: field ids, as JSON, of columns that `evolve` dropped: a column of that name may come back empty."""
 SOURCES = "firn.sources"  # table property: TableState.sources as JSON
 _MADE_BY = "firn.source"  # table property: the source tables that fed the table when it was made
 
@@ -340,10 +339,10 @@ def _chain(current: int | None, snapshots: Mapping[int, Mapping[str, Any]]) -> I
 def _gone(chain: Iterable[Mapping[str, Any]], table: Mapping[str, Any]) -> frozenset[str]:
     """Names that columns had in those of the snapshots that name an epoch, and that no column has now."""
     fed = {one.get("schema-id") for one in chain if any(name.startswith(EPOCH) for name in one.get("summary") or ())}
-    names = {one["schema-id"]: {field["name"] for field in one["fields"]} for one in table["schemas"]
-             if one["schema-id"] in fed or one["schema-id"] == table["current-schema-id"]}  # fmt: skip
-    dropped = json.loads((table.get("properties") or {}).get(DROPPED, "[]"))
-    return frozenset[str]().union(*names.values()) - names[table["current-schema-id"]] - frozenset(dropped)
+    fields = {one["schema-id"]: one["fields"] for one in table["schemas"]}
+    dropped = frozenset(json.loads((table.get("properties") or {}).get(DROPPED, "[]")))
+    had = {field["name"] for one in fed & fields.keys() for field in fields[one] if field["id"] not in dropped}
+    return frozenset(had) - {field["name"] for field in fields[table["current-schema-id"]]}
 
 
 def _highest(name: str, summaries: Iterable[Mapping[str, str]]) -> int:

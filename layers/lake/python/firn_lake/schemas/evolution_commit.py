@@ -128,14 +128,14 @@ def _laid_by(table: "Table") -> Iterator[tuple[int, str]]:
 
 
 def _stage(transaction: "Transaction", steps: tuple[Step, ...], *, fed: bool) -> None:
-    there = {one.name for one in transaction.table_metadata.schema().fields}
+    there = {one.name: one.field_id for one in transaction.table_metadata.schema().fields}
     with transaction.update_schema() as update:
         for step in steps:
             _tell(update, step)
-    dropped = {step.column for step in steps if step.action == "drop"} & there
+    dropped = {there[step.column] for step in steps if step.action == "drop" and step.column in there}
     if dropped and fed:
         before = json.loads(transaction.table_metadata.properties.get(DROPPED, "[]"))
-        transaction.set_properties({DROPPED: json.dumps(sorted(dropped.union(before)), ensure_ascii=False)})
+        transaction.set_properties({DROPPED: json.dumps(sorted(dropped.union(before)))})
     # Properties name columns (metrics, bloom filters): they follow a renamed one, as they do in Iceberg for Java.
     properties = transaction.table_metadata.properties
     moved: dict[str, str] = {}
