@@ -337,12 +337,23 @@ def _chain(current: int | None, snapshots: Mapping[int, Mapping[str, Any]]) -> I
 
 
 def _gone(chain: Iterable[Mapping[str, Any]], table: Mapping[str, Any]) -> frozenset[str]:
-    """Names that columns had in those of the snapshots that name an epoch, and that no column has now."""
-    fed = {one.get("schema-id") for one in chain if any(name.startswith(EPOCH) for name in one.get("summary") or ())}
-    fields = {one["schema-id"]: one["fields"] for one in table["schemas"]}
-    dropped = frozenset(json.loads((table.get("properties") or {}).get(DROPPED, "[]")))
-    had = {field["name"] for one in fed & fields.keys() for field in fields[one] if field["id"] not in dropped}
-    return frozenset(had) - {field["name"] for field in fields[table["current-schema-id"]]}
+    told = ((one.get("schema-id"), one.get("summary") or {}) for one in chain)
+    names = {one["schema-id"]: {field["id"]: field["name"] for field in one["fields"]} for one in table["schemas"]}
+    return gone_from(told, names, table["current-schema-id"], table.get("properties") or {})
+
+
+def gone_from(
+    chain: Iterable[tuple[int | None, Mapping[str, str]]],
+    names: Mapping[int, Mapping[int, str]],
+    current: int,
+    properties: Mapping[str, str],
+) -> frozenset[str]:
+    """Names that columns had in those of the snapshots that name an epoch, and that no column has now. `chain`: schema
+    and summary of each snapshot; `names`: of the columns of each schema, by field id."""
+    fed = {schema for schema, summary in chain if any(name.startswith(EPOCH) for name in summary)}
+    dropped = frozenset(json.loads(properties.get(DROPPED, "[]")))
+    had = {name for one, its in names.items() if one in fed for id, name in its.items() if id not in dropped}
+    return frozenset(had.difference(names[current].values()))
 
 
 def _highest(name: str, summaries: Iterable[Mapping[str, str]]) -> int:
