@@ -128,14 +128,17 @@ def _laid_by(table: "Table") -> Iterator[tuple[int, str]]:
 
 
 def _stage(transaction: "Transaction", steps: tuple[Step, ...], *, fed: bool) -> None:
-    there = {one.name: one.field_id for one in transaction.table_metadata.schema().fields}
+    there = {one.name for one in transaction.table_metadata.schema().fields}
     with transaction.update_schema() as update:
         for step in steps:
             _tell(update, step)
-    dropped = {there[step.column] for step in steps if step.action == "drop" and step.column in there}
+    dropped = {step.column for step in steps if step.action == "drop"} & there
     if dropped and fed:
+        # A column that got another type had another id before.
+        schemas = transaction.table_metadata.schemas
+        ids = {one.field_id for schema in schemas for one in schema.fields if one.name in dropped}
         before = json.loads(transaction.table_metadata.properties.get(DROPPED, "[]"))
-        transaction.set_properties({DROPPED: json.dumps(sorted(dropped.union(before)))})
+        transaction.set_properties({DROPPED: json.dumps(sorted(ids.union(before)))})
     # Properties name columns (metrics, bloom filters): they follow a renamed one, as they do in Iceberg for Java.
     properties = transaction.table_metadata.properties
     moved: dict[str, str] = {}
