@@ -46,7 +46,7 @@ MUTANTS: Final = (
     Mutant(
         "a stream that firn.yaml no longer has is fresh again",
         f"{_ALERTS}/alert_round.py",
-        'if place in watched or begun.on == "quarantine" else',
+        'if place in watched or begun.on == rule.on == "quarantine" else',
         "if True else",
         (f"{_ROUNDS}::test_a_stream_that_firn_yaml_no_longer_has_is_not_said_to_be_well",),
     ),

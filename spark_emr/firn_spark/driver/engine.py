@@ -147,7 +147,7 @@ MODES = {"mirror": DriverEngine.mirror, "append": DriverEngine.append}
 
 
 def memory_of(one: TableCommit, *, bounded: bool) -> DeleteMemory:
-    """What the table remembers, looked at. `bounded`: as for TableLookup. Raises KeyChanged as FactsTable.look does."""
+    """What the table remembers, looked at. `bounded`: as for TableLookup. Raises as FactsTable.look and check."""
     context = one.context
     facts = FactsTable(
         context.spark, context.tables, one.target.name, context.stream, context.warehouse,
@@ -155,6 +155,7 @@ def memory_of(one: TableCommit, *, bounded: bool) -> DeleteMemory:
         numbers=by_number(context.config.order_by, one.plan.columns),
     )  # fmt: skip
     facts.look(one.planned.renames)
+    facts.check([one.plan.columns[place].name for place in one.decoding.key])
     facts.fit(one.plan)
     return DeleteMemory(facts, bounded)
 

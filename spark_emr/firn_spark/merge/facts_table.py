@@ -7,7 +7,7 @@ are written before the table's own commit: early or doubled ones do no harm. Wha
 spares reading the table at all while changes come in order.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -19,11 +19,11 @@ from firn.changes.decode.texts import changes_form
 from firn.changes.decode.types import Column, Type, promotable, storable
 from firn.changes.merge.fold import RowChange
 from firn.changes.merge.ordering import total
-from firn.changes.metadata_columns import FACTS_METADATA, OP, POSITION
+from firn.changes.metadata_columns import FACTS_METADATA, METADATA, OP, POSITION
 from firn.changes.positions import WIDTH
 from firn.config import names
 from firn.config.names import TableName
-from firn.tables.planning import ColumnPlan, KeyChanged
+from firn.tables.planning import ColumnGone, ColumnPlan, KeyChanged
 from firn.tables.renames import Renames
 from firn.tables.table_state import BY_NUMBER, CREATES, EPOCH, FACTS, NEWEST, TRUNCATED, floor_of
 from firn_spark.tables import fence
@@ -123,6 +123,16 @@ class FactsTable:
         told = {NEWEST: total(bytes(newest)).hex()} if newest else {}
         told |= {TRUNCATED: total(bytes(truncated)).hex()} if truncated else {}
         return [told | ({CREATES: "true"} if creates else {})]
+
+    def check(self, key: Collection[str]) -> None:
+        """Raises ColumnGone if another tool dropped or renamed a column by which facts are found. `key`: names."""
+        gone = self.table.state.gone & METADATA.union(key) if self.table else frozenset[str]()
+        if gone:
+            raise ColumnGone(
+                f"{self.name}, by which deletes from {self._of} are remembered, has no column {min(gone)[:100]} any "
+                "more: somebody dropped or renamed it, and late changes would bring deleted rows back. Rename it back, "
+                "or rebuild the table"
+            )
 
     def fit(self, plan: ColumnPlan) -> None:
         """Gives the facts' columns the types that the plan has: keys are looked up as they are by now. Where a commit

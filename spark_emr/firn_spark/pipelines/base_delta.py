@@ -60,11 +60,18 @@ def _between(base: Table, since: int) -> list[Any]:
         raise NoDelta("the base was rolled back or made again, or its snapshots have expired")
     new = [one for one in found if str(one.operation()) != _ONLY_FILES]
     summaries = [dict(one.summary()) for one in new]
-    rows = sum(int(one.get(name, 0)) for one in summaries for name in ("added-records", "added-position-deletes"))
-    rows -= sum(int(one.get("removed-position-deletes", 0)) for one in summaries)  # which new vectors hold again
-    if rows > _MOST_KEYS:
+    if sum(map(_rows, summaries)) > _MOST_KEYS:
         raise NoDelta(f"more than {_MOST_KEYS} rows changed")
     return new
+
+
+def _rows(summary: dict[str, str]) -> int:
+    """How many rows a snapshot added or took out. Those of vectors that it removed are held by its new ones again, or
+    left with their data files."""
+    added, gone, lifted = (
+        int(summary.get(name, 0)) for name in ("added-records", "added-position-deletes", "removed-position-deletes")
+    )
+    return added + max(0, gone - lifted)
 
 
 def _check_columns(spark: SparkSession, base: Table, since: int) -> None:

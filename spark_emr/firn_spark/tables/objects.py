@@ -7,7 +7,7 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from firn.log.store import ObjectFile, open_store, put
+from firn.log.store import ObjectFile, Store, open_store, put
 from firn.tables.locations import below, spelled
 from firn_spark.tables.fence import LostRace
 
@@ -15,24 +15,24 @@ _REQUESTS_AT_ONCE = 8
 
 
 class Objects:
-    """The files of one table, all in the store of this location."""
+    """The files of one table, each in the store of its location: `write.data.path`, or who added files that were there
+    already, may have put some into another one than the table's own."""
 
     def __init__(self, location: str) -> None:
-        scheme, _, rest = location.partition("://")
-        self._root = f"{scheme}://{rest.partition('/')[0]}/"
-        self._store = None if location.startswith(("file:", "/")) else open_store(spelled(self._root))
+        self._stores: dict[str, Store] = {}
+        self._is_far = not _is_here(location)
 
     @property
     def at_once(self) -> int:
         """How many files are best read at once: what is far away is waited for, what is here is computed."""
-        return _REQUESTS_AT_ONCE if self._store is not None else os.cpu_count() or 1
+        return _REQUESTS_AT_ONCE if self._is_far else os.cpu_count() or 1
 
     def open(self, location: str) -> pq.ParquetFile:
         """Raises LostRace if maintenance removed the file since its snapshot was read, StorageUnavailable."""
         try:
-            if self._store is not None:
-                return pq.ParquetFile(ObjectFile(self._store, self._key(location)))
-            return pq.ParquetFile(_path(location))
+            if _is_here(location):
+                return pq.ParquetFile(_path(location))
+            return pq.ParquetFile(ObjectFile(*self._find(location)))
         except FileNotFoundError as error:
             raise LostRace(f"{location} was removed while it was looked up") from error
 
@@ -46,25 +46,31 @@ class Objects:
             raise LostRace(f"{location} was removed while it was looked up") from error
 
     def _bytes(self, location: str) -> ObjectFile | BinaryIO:
-        if self._store is not None:
-            return ObjectFile(self._store, self._key(location))
-        return Path(_path(location)).open("rb")
+        return Path(_path(location)).open("rb") if _is_here(location) else ObjectFile(*self._find(location))
 
     def write(self, location: str, data: pa.Buffer) -> None:
         """A new file, whose name nobody else has. Through the JVM its bytes would travel as text. Raises
         StorageUnavailable, UnknownOutcome, OSError."""
-        if self._store is not None:
-            put(self._store, self._key(location), data.to_pybytes())
+        if not _is_here(location):
+            put(*self._find(location), data.to_pybytes())
             return
         path = Path(_path(location))
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
 
-    def _key(self, location: str) -> str:
-        """Other engines may write a file's location with another name of the same storage: s3a, wasbs."""
-        if location.startswith(self._root):
-            return location.removeprefix(self._root)
-        return below(spelled(self._root), spelled(location)) or location
+    def _find(self, location: str) -> tuple[Store, str]:
+        """The store of a file, and its key there. Other engines may write a location with another name of the same
+        storage: s3a, wasbs."""
+        scheme, _, rest = location.partition("://")
+        bucket, _, key = rest.partition("/")
+        root = spelled(named := f"{scheme}://{bucket}")
+        if root not in self._stores:
+            self._stores[root] = open_store(root)
+        return self._stores[root], key if root == named else below(root, spelled(location)) or key
+
+
+def _is_here(location: str) -> bool:
+    return location.startswith(("file:", "/"))
 
 
 def _path(location: str) -> str:

@@ -176,6 +176,21 @@ def test_without_the_positions_of_its_rows_a_table_is_held(lake: Make, home: str
     assert told(one) == before
 
 
+@EITHER
+@pytest.mark.parametrize("how", ["RENAME COLUMN id TO key", "DROP COLUMN _firn_pos"])
+def test_without_what_tells_which_rows_were_deleted_a_table_is_held(lake: Make, home: str, how: str) -> None:
+    one = lake(CONFIG)
+    one.land(FIRST)
+    one.land([event("d", 45, None, {"id": 4})])
+    before = told(one)
+    by_others(one, f"ALTER TABLE firn.lake.{{t}} {how}", tables=("t__deletes",))
+    one.post([event("u", 36, row(4, "late"))])
+    assert one.commit(one.seal()) == 0
+    assert told(one) == before, "what was deleted stays so"
+    assert "lake.t__deletes" in held(one).message
+    assert "firn rebuild lake.t" in held(one).advice
+
+
 @long_only
 @EITHER
 def test_a_column_that_somebody_added_again_is_filled_from_then_on(lake: Make, home: str) -> None:

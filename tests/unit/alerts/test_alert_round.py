@@ -295,6 +295,22 @@ def test_a_stream_that_firn_yaml_no_longer_has_is_not_said_to_be_well(
     assert receiver.messages[-1]["text"].startswith("shop: no longer watched, after ")
 
 
+@pytest.mark.parametrize("first", ["held", "late"])
+def test_a_rule_that_watches_something_else_from_now_on_tells_of_that(
+    store: Store, run: Run, place: Path, receiver: Receiver, first: str
+) -> None:
+    text = configured(place, first).replace(f"{first}:", "one:")
+    accept(store, config := publish(store, text), "shop", EVENT, now=datetime.now(UTC))
+    letters(store, config, 2)
+    hold(store)
+    assert run(config=config, minutes=20).begun == 1
+    other = configured(place, "dead").replace("dead:", "one:")
+    assert run(config=publish(store, other), minutes=21) == Rounded(begun=1, ended=1, sent=2)
+    begun, ended = sorted(receiver.messages[1:], key=lambda one: one["what"])
+    assert (begun["on"], begun["stream"], begun["subject"]) == ("dead_letters", "shop", "")
+    assert ": no longer watched, after " in ended["text"]
+
+
 def test_what_comes_and_goes_begins_again_only_after_a_while(store: Store, run: Run, receiver: Receiver) -> None:
     lift(store, hold(store))
     first = hold(store, n=2)
@@ -312,7 +328,7 @@ def test_many_that_are_held_are_fifty_alerts_and_one(store: Store, run: Run) -> 
         hold(store, f"shop.t{number:02}")
     assert run("held").begun == 51
     known = alert_log.read_all(store)
-    assert known.newest("held", place_of("shop", "more")) is not None
+    assert known.newest("held", place_of("quarantine", "shop", "more")) is not None
     assert sum(run("held").sent for _ in range(3)) > 20  # as many as a round has time for
 
 

@@ -11,6 +11,8 @@ import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
+from firn.config.names import TableName
+from firn.config.reader import parse
 from firn_cli.main import main
 from firn_lake.adoption import Adoption, adoption
 from firn_lake.catalogs.catalog import open_catalog
@@ -51,6 +53,41 @@ def test_keys_that_are_null_or_there_twice_speak_against_it(catalog: Catalog, ma
     assert nulls.startswith("1 rows have a null in the key (id)")
     assert doubled.startswith("2 keys (id) have several rows")
     assert found(catalog).rows == 7
+
+
+@pytest.mark.parametrize("name", ["n", "N", "k0", "rows", "nulls"])
+def test_a_key_may_be_called_as_it_likes(catalog: Catalog, make: Make, name: str) -> None:
+    make({name: [1, 1, 1, 0]})
+    one = found(catalog, name)
+    assert one.rows == 4
+    assert one.against[0].startswith("1 keys")
+
+
+@pytest.mark.parametrize(
+    ("name", "key"), [("order-items", "id"), ("Bé", "a, b"), ("select", "a: b"), ("null", "null"), ("it's", "[x")]
+)
+def test_the_rule_that_is_told_feeds_the_very_table(catalog: Catalog, name: str, key: str) -> None:
+    catalog.create_namespace("own")
+    rows = pa.table({key: [1, 2]})
+    catalog.create_table(("own", name), rows.schema).append(rows)
+    shown = next(str(one.name) for one in Lake(catalog).tables())
+    one = adoption(Lake(catalog), shown, [key], "public.t")
+    assert (one.fits, one.rows) == (True, 2)
+    rule = parse(f"streams: {{shop: {{tables: {{{one.rule}}}}}}}").streams["shop"].targets[0]
+    assert rule.feeds(TableName("own", name))
+    assert rule.key == (key,)
+
+
+@pytest.mark.parametrize("name", [("a", "b", "t"), ("a", "b.t"), ("a", "{table}")])
+def test_a_name_that_no_rule_can_name_speaks_against_it(catalog: Catalog, name: tuple[str, ...]) -> None:
+    catalog.create_namespace("a")
+    if len(name) > 2:
+        catalog.create_namespace(name[:-1])
+    rows = pa.table({"id": [1]})
+    catalog.create_table(name, rows.schema).append(rows)
+    shown = next(str(one.name) for one in Lake(catalog).tables())
+    (why,) = adoption(Lake(catalog), shown, ["id"], "public.t").against
+    assert why.startswith(f"no rule can name {shown}")
 
 
 def test_an_empty_table_fits(catalog: Catalog, make: Make) -> None:

@@ -12,6 +12,7 @@ from pyiceberg.table.sorting import SortField, SortOrder
 from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform
 
 from firn.errors import TransientError
+from firn.tables.table_state import parse
 from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
 from firn_lake.schemas.evolution import EvolutionRefused, plan
@@ -266,7 +267,36 @@ def test_an_adopted_table_is_fed_by_those_that_have_committed_to_it(catalog: Cat
     with pytest.raises(EvolutionRefused, match="while stream shop feeds the table"):
         table.evolve(drop=["note"])
     table.evolve(drop=["note"], despite_stream=True)
-    assert table.iceberg.properties["firn.dropped"] == '["note"]'
+    assert table.iceberg.properties["firn.dropped"] == "[2]"
+
+
+def test_what_was_dropped_on_purpose_comes_back_as_a_column_that_nobody_else_may_take(catalog: Catalog) -> None:
+    rows = pa.table({"id": [1], "note": ["a"]})
+    catalog.create_namespace("own")
+    made = catalog.create_table("own.t", rows.schema)
+    made.append(rows, snapshot_properties={"firn.epoch.shop": "1"})
+    Lake(catalog).table("own.t").evolve(drop=["note"], despite_stream=True)
+    assert parse(made.refresh().metadata.model_dump_json()).gone == frozenset()
+    with made.update_schema() as back:
+        back.add_column("note", t.StringType())
+    made.append(rows, snapshot_properties={"firn.epoch.shop": "2"})
+    with made.update_schema() as others:
+        others.delete_column("note")
+    assert parse(made.refresh().metadata.model_dump_json()).gone == {"note"}
+
+
+def test_what_is_dropped_on_purpose_may_have_had_another_type_before(catalog: Catalog) -> None:
+    rows = pa.table({"id": [1], "note": ["a"]})
+    catalog.create_namespace("own")
+    made = catalog.create_table("own.t", rows.schema)
+    made.append(rows, snapshot_properties={"firn.epoch.shop": "1"})
+    with made.update_schema() as retyped:
+        retyped.add_column("new", t.LongType())
+    with made.update_schema() as retyped:
+        retyped.delete_column("note").rename_column("new", "note")
+    Lake(catalog).table("own.t").evolve(drop=["note"], despite_stream=True)
+    assert made.refresh().properties["firn.dropped"] == "[2, 3]"
+    assert parse(made.metadata.model_dump_json()).gone == frozenset()
 
 
 def test_a_former_name_stays_that_of_its_column(catalog: Catalog, orders: Table) -> None:

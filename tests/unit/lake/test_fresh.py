@@ -201,6 +201,18 @@ def test_a_late_truncate_leaves_what_the_specification_leaves(
     assert ground.fresh() == _expected([change(one) for one in (*committed, *late)])
 
 
+@pytest.mark.parametrize("name", ["n", POSITION])
+def test_without_a_column_that_somebody_took_away_there_is_no_fresh_read(ground: Ground, name: str) -> None:
+    """The commit holds the table."""
+    ground.post(history(1, 20, 5))
+    ground.commit(ground.folded(), ground.seal())
+    with ground.catalog.load_table("lake.t").update_schema() as others:
+        others.delete_column(name)
+    ground.post(history(2, 5, 5))
+    with pytest.raises(NotFresh, match=f"column {name}"):
+        Lake(ground.catalog, lambda: ground.store).table("lake.t").read(["id"], fresh=True).pylist()
+
+
 @pytest.mark.parametrize("of", ["lake.t", None])
 def test_what_is_held_says_so(ground: Ground, of: str | None) -> None:
     ground.post(history(1, 20, 5))

@@ -18,6 +18,9 @@ AZURE = "abfss://lake@acme.dfs.core.windows.net"
         (f"{AZURE}/w/t", AZURE, "wasbs://lake@acme.blob.core.windows.net/w/t/data/x.parquet", "w/t/data/x.parquet"),
         ("wasbs://lake@acme.blob.core.windows.net/w/t", AZURE, f"{AZURE}/w/t/data/x.parquet", "w/t/data/x.parquet"),
         ("s3://lake/t", "s3://lake", "s3a://lake/t/data/x.parquet", "t/data/x.parquet"),
+        ("s3://lake/t", "s3://data", "s3://data/from/before/x.parquet", "from/before/x.parquet"),
+        ("s3://lake/t", "s3://data", "s3a://data/from/before/x.parquet", "from/before/x.parquet"),
+        ("file:///lake/t", "s3://data", "s3://data/x.parquet", "x.parquet"),
     ],
 )
 def test_a_file_is_found_under_each_name_of_its_storage(

@@ -55,7 +55,14 @@ def test_a_branch_on_which_all_rows_are_made_again_lacks_nothing() -> None:
 
 def test_what_was_dropped_on_purpose_may_come_back() -> None:
     text = json.loads(metadata([["id", "v", "w"], ["id"]], [(0, FED)]))
-    assert parse(json.dumps(text | {"properties": {"firn.dropped": '["v"]'}})).gone == {"w"}
+    assert parse(json.dumps(text | {"properties": {"firn.dropped": "[1]"}})).gone == {"w"}
+
+
+def test_a_column_that_came_back_may_not_go_unseen_a_second_time() -> None:
+    text = json.loads(metadata([["id", "v"], ["id"], ["id", "v"], ["id"]], [(0, FED), (1, FED), (2, FED)]))
+    text["schemas"][2]["fields"][1]["id"] = 2  # Iceberg gives no id twice
+    dropped_once = {"properties": {"firn.dropped": "[1]"}}
+    assert parse(json.dumps(text | dropped_once)).gone == {"v"}, "the second one was dropped by somebody else"
 
 
 def test_changes_that_bring_a_column_that_is_gone_are_not_applied() -> None:

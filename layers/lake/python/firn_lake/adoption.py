@@ -1,5 +1,6 @@
 """Whether a table that others made can become a stream's mirror: its key, columns and writers. Nothing is changed."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _FORMATS: Final = (1, 2, 3)
 _NAMED: Final = 10  # columns that a line names
+_PLAIN: Final = re.compile(r"\w[\w.-]*")  # texts that YAML takes as they are
 
 
 @dataclass(frozen=True)
@@ -54,12 +56,13 @@ def adoption(lake: Lake, name: str, key: Sequence[str], source: str) -> Adoption
     rows: int | None = None
     if not against:
         try:
-            rows, *counts = _counted(lake, full, key)
+            rows, *counts = _counted(lake, table.name(), key)
             against += _rows(key, *counts)
         except TerminalError as error:
             against.append(f"its rows can't be read: {error}")
     form = ", format: 2" if table.metadata.format_version == 1 else ""  # format 1 has no deletes
-    rule = f"{source}: {{to: {full}, key: [{', '.join(key)}]{form}}}"
+    to, columns = _in_yaml(".".join(table.name())), ", ".join(map(_in_yaml, key))
+    rule = f"{_in_yaml(source)}: {{to: {to}, key: [{columns}]{form}}}"
     return Adoption(full, rows, tuple(against), tuple(_beware(table, state)), rule)
 
 
@@ -67,6 +70,9 @@ def _owned(table: "Table", name: str) -> Iterator[str]:
     if is_firns(table.metadata):
         fed = ", ".join(streams_of(table.metadata)) or "a deployment of Firn"
         yield f"it is fed by {fed} already: leave it there, or drop it and let this stream make its own"
+    own = ".".join(table.name())
+    if own.count(".") != 1 or "{" in own:
+        yield f"no rule can name {name}: it has more than one dot, or a brace; rename it, or copy its rows"
     if table.metadata.format_version not in _FORMATS:
         yield f"{name} is of format {table.metadata.format_version}, which is not adopted: copy its rows"
 
@@ -86,16 +92,27 @@ def _key(state: TableState, key: Sequence[str]) -> Iterator[str]:
             yield f"it has no column {one}: name those of its key with --key ({', '.join(list(kinds)[:_NAMED])}, …)"
 
 
-def _counted(lake: Lake, name: str, key: Sequence[str]) -> tuple[int, int, int]:
+def _counted(lake: Lake, path: Sequence[str], key: Sequence[str]) -> tuple[int, int, int]:
     """(rows, those with a null in the key, keys that more than one row has). Raises as Lake.sql."""
-    columns = ", ".join('"' + one.replace('"', '""') + '"' for one in key)
-    null = " OR ".join('"' + one.replace('"', '""') + '" IS NULL' for one in key)
+    *namespace, table = path
+    names = [f"k{place}" for place in range(len(key))]
+    columns = ", ".join(f"{_in_sql(one)} AS {name}" for one, name in zip(key, names, strict=True))
+    null = " OR ".join(f"{name} IS NULL" for name in names)
     sql = (
         f"SELECT coalesce(sum(n), 0)::BIGINT AS rows, coalesce(sum(n) FILTER ({null}), 0)::BIGINT AS nulls, "  # noqa: S608
-        f"count(*) FILTER (n > 1) AS doubled FROM (SELECT {columns}, count(*) AS n FROM {name} GROUP BY ALL)"
+        f"count(*) FILTER (n > 1) AS doubled FROM (SELECT {columns}, count(*) AS n "
+        f"FROM {_in_sql('.'.join(namespace))}.{_in_sql(table)} GROUP BY ALL)"
     )
     (found,) = lake.sql(sql).pylist()
     return found["rows"], found["nulls"], found["doubled"]
+
+
+def _in_sql(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _in_yaml(text: str) -> str:
+    return text if _PLAIN.fullmatch(text) and text.lower() != "null" else "'" + text.replace("'", "''") + "'"
 
 
 def _rows(key: Sequence[str], nulls: int, doubled: int) -> Iterator[str]:

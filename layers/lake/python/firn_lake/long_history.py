@@ -297,17 +297,17 @@ def parents_of(metadata: TableMetadata) -> dict[int, int | None]:
     return {one.snapshot_id: one.parent_snapshot_id for one in snapshots}
 
 
-def told_on_main(metadata: TableMetadata) -> tuple[dict[str, str], ...]:
-    """The summaries of the current snapshot and of its ancestors as far as they are kept, newest first. The file is
-    read once for all of them."""
-    snapshots: Any = metadata.snapshots
-    ids = snapshots.columns.ids if isinstance(snapshots, LongHistory) else [one.snapshot_id for one in snapshots]
-    parents, told = parents_of(metadata), dict(zip(ids, summaries_of(metadata), strict=True))
-    found, at = list[dict[str, str]](), metadata.current_snapshot_id
+def told_on_main(metadata: TableMetadata) -> list[tuple[int, dict[str, str]]]:
+    """The ids of the schemas, and the summaries, of the current snapshot and of its ancestors as far as they are kept,
+    newest first. The file is read once for all of them."""
+    columns = columns_of(metadata)
+    told = dict(zip(columns.ids, zip(columns.schemas, summaries_of(metadata), strict=True), strict=True))
+    parents, at = parents_of(metadata), metadata.current_snapshot_id
+    found = list[tuple[int, dict[str, str]]]()
     while at is not None and at in told:
         found.append(told.pop(at))
         at = parents[at]
-    return tuple(found)
+    return found
 
 
 def snapshots_of(metadata: TableMetadata, ids: Collection[int]) -> list[Snapshot]:

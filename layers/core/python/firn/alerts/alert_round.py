@@ -92,7 +92,7 @@ def send_test(config: Config, sender: Sender, name: str, nonce: str) -> list[dic
 def _to_begin(store: Store, rule: AlertRule, seen: Seen, known: AlertLog, now: datetime) -> Iterator[Signal]:
     """What begins. An alert that lasts, but of which nobody can read what it is, told nobody and begins again."""
     for signal in seen.signals:
-        newest = known.newest(rule.name, place_of(signal.stream, signal.subject))
+        newest = known.newest(rule.name, place_of(rule.on, signal.stream, signal.subject))
         if newest is not None and newest.ended_at is None and alert_log.begun_of(store, newest) is not None:
             continue
         if newest is not None and newest.ended_at is not None and not is_past(newest.ended_at, QUIET, now):
@@ -103,8 +103,8 @@ def _to_begin(store: Store, rule: AlertRule, seen: Seen, known: AlertLog, now: d
 
 def _to_end(store: Store, rule: AlertRule, seen: Seen, known: AlertLog, now: datetime) -> Iterator[tuple[Alert, str]]:
     """The alerts of the rule that no signal holds any more. One that could not be looked at lasts."""
-    held = {place_of(one.stream, one.subject) for one in seen.signals if one.holds(lasting=True)}
-    watched = {place_of(one.stream, one.subject) for one in seen.signals}
+    held = {place_of(rule.on, one.stream, one.subject) for one in seen.signals if one.holds(lasting=True)}
+    watched = {place_of(rule.on, one.stream, one.subject) for one in seen.signals}
     for (name, place), some in known.alerts.items():
         if name != rule.name or some[-1].ended_at is not None or place in held:
             continue
@@ -113,7 +113,7 @@ def _to_end(store: Store, rule: AlertRule, seen: Seen, known: AlertLog, now: dat
             continue
         lasted = span((now - datetime.fromisoformat(begun.at)).total_seconds())
         # Of what is held there is a signal only while it is.
-        over = _OVER[begun.on] if place in watched or begun.on == "quarantine" else "no longer watched,"
+        over = _OVER[begun.on] if place in watched or begun.on == rule.on == "quarantine" else "no longer watched,"
         yield some[-1], f"{_about(begun)}: {over} after {lasted} (alert {rule.name})"
 
 
@@ -130,7 +130,7 @@ def _about(begun: Begun) -> str:
 
 
 def _begin(store: Store, rule: AlertRule, signal: Signal, known: AlertLog, now: datetime) -> bool:
-    n = known.following(rule.name, place_of(signal.stream, signal.subject))
+    n = known.following(rule.name, place_of(rule.on, signal.stream, signal.subject))
     begun = Begun(
         FORMAT, rule.name, rule.on, signal.stream, signal.subject, n, layout.instant(now), round(signal.value, 3),
         signal.limit, signal.unit, f"{signal.text} (alert {rule.name})", rule.to,

@@ -1,6 +1,6 @@
 """Which alerts have begun and ended, and who was told of it: append-only, each object created if absent.
 
-    alerts/{rule}/{hash of stream and subject}/{n:020d}.begun, .ended
+    alerts/{rule}/{hash of what it is about}/{n:020d}.begun, .ended
     alerts/{rule}/{hash}/{n:020d}.{begun, ended}.{target}.{k:02d}.try                      try k is claimed
     alerts/{rule}/{hash}/{n:020d}.{begun, ended}.{target}.{k:02d}.{sent, failed, unknown}  what came of it
 
@@ -111,9 +111,10 @@ def is_past(since: datetime, least: timedelta, now: datetime) -> bool:
     return now - since >= least or since - now > _SKEW
 
 
-def place_of(stream: str, subject: str) -> str:
-    """The folder of an alert's subject: names are whatever a source calls its tables."""
-    return hashlib.sha256(f"{stream}\n{subject}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
+def place_of(on: AlertOn, stream: str, subject: str) -> str:
+    """The folder of an alert's subject: names are whatever a source calls its tables. A rule that watches something
+    else from now on begins anew."""
+    return hashlib.sha256(f"{on}\n{stream}\n{subject}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 @dataclass(frozen=True)
@@ -176,7 +177,8 @@ def _note(made: dict[tuple[Moment, str, int], Try], key: tuple[Moment, str, int]
 
 def begin(store: Store, begun: Begun) -> bool:
     """Begin it. -> False if somebody else has. Raises StorageUnavailable, UnknownOutcome."""
-    return put_if_absent(store, path_of(begun.rule, place_of(begun.stream, begun.subject), begun.n), _encode(begun))
+    place = place_of(begun.on, begun.stream, begun.subject)
+    return put_if_absent(store, path_of(begun.rule, place, begun.n), _encode(begun))
 
 
 def end(store: Store, alert: Alert, ended: Ended) -> bool:

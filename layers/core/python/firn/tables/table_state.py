@@ -35,9 +35,8 @@ FLOOR = "firn.floor"  # property of that table: the order (plain) up to which fa
 BY_NUMBER = "firn.order_by.numbers"
 NAMED_KEY = "firn.named-key"  # table property: see TableState.named_key
 HELD_IDS = "firn.held"  # table property: ids of the fields that rows may hold
-DROPPED: Final = (
-    "firn.dropped"  # table property: columns that were dropped by `evolve`, as JSON: they may come back empty
-)
+DROPPED: Final = "firn.dropped"
+"""Table property: field ids, as JSON, of columns that `evolve` dropped: a column of that name may come back empty."""
 SOURCES = "firn.sources"  # table property: TableState.sources as JSON
 _MADE_BY = "firn.source"  # table property: the source tables that fed the table when it was made
 
@@ -338,12 +337,23 @@ def _chain(current: int | None, snapshots: Mapping[int, Mapping[str, Any]]) -> I
 
 
 def _gone(chain: Iterable[Mapping[str, Any]], table: Mapping[str, Any]) -> frozenset[str]:
-    """Names that columns had in those of the snapshots that name an epoch, and that no column has now."""
-    fed = {one.get("schema-id") for one in chain if any(name.startswith(EPOCH) for name in one.get("summary") or ())}
-    names = {one["schema-id"]: {field["name"] for field in one["fields"]} for one in table["schemas"]
-             if one["schema-id"] in fed or one["schema-id"] == table["current-schema-id"]}  # fmt: skip
-    dropped = json.loads((table.get("properties") or {}).get(DROPPED, "[]"))
-    return frozenset[str]().union(*names.values()) - names[table["current-schema-id"]] - frozenset(dropped)
+    told = ((one.get("schema-id"), one.get("summary") or {}) for one in chain)
+    names = {one["schema-id"]: {field["id"]: field["name"] for field in one["fields"]} for one in table["schemas"]}
+    return gone_from(told, names, table["current-schema-id"], table.get("properties") or {})
+
+
+def gone_from(
+    chain: Iterable[tuple[int | None, Mapping[str, str]]],
+    names: Mapping[int, Mapping[int, str]],
+    current: int,
+    properties: Mapping[str, str],
+) -> frozenset[str]:
+    """Names that columns had in those of the snapshots that name an epoch, and that no column has now. `chain`: schema
+    and summary of each snapshot; `names`: of the columns of each schema, by field id."""
+    fed = {schema for schema, summary in chain if any(name.startswith(EPOCH) for name in summary)}
+    dropped = frozenset(json.loads(properties.get(DROPPED, "[]")))
+    had = {name for one, its in names.items() if one in fed for id, name in its.items() if id not in dropped}
+    return frozenset(had.difference(names[current].values()))
 
 
 def _highest(name: str, summaries: Iterable[Mapping[str, str]]) -> int:

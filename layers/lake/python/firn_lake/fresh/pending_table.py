@@ -23,7 +23,7 @@ from firn.tables.planning import ColumnPlan, KeyChanged, TooManyColumns
 from firn.tables.routing import Target
 from firn.tables.settled_plan import RowJudge, settled
 from firn.tables.table_plan import Planned
-from firn.tables.table_state import PIPELINE_INPUT, TableState
+from firn.tables.table_state import PIPELINE_INPUT, TableState, gone_from
 from firn_lake.fresh.pending import Look, NotFresh, Pending, told_apart
 from firn_lake.long_history import told_on_main
 from firn_lake.reading.files import Source
@@ -125,13 +125,16 @@ class Waiting:
 def state_of(table: "Table") -> TableState:
     """What the table's metadata says, as the commit job reads it."""
     metadata = table.metadata
+    chain = told_on_main(metadata)
+    names = {one.schema_id: {field.field_id: field.name for field in one.fields} for one in metadata.schemas}
     return TableState(
         location=metadata.location,
         properties=metadata.properties,
         fields=tuple(json.loads(table.schema().model_dump_json())["fields"]),
         snapshot_id=metadata.current_snapshot_id,
-        ancestry=told_on_main(metadata),
+        ancestry=tuple(summary for _, summary in chain),
         partitioned_by=frozenset(field.source_id for spec in metadata.partition_specs for field in spec.fields),
+        gone=gone_from(chain, names, metadata.current_schema_id, metadata.properties),
     )
 
 

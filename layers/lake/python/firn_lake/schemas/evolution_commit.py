@@ -134,8 +134,11 @@ def _stage(transaction: "Transaction", steps: tuple[Step, ...], *, fed: bool) ->
             _tell(update, step)
     dropped = {step.column for step in steps if step.action == "drop"} & there
     if dropped and fed:
+        # A column that got another type had another id before.
+        schemas = transaction.table_metadata.schemas
+        ids = {one.field_id for schema in schemas for one in schema.fields if one.name in dropped}
         before = json.loads(transaction.table_metadata.properties.get(DROPPED, "[]"))
-        transaction.set_properties({DROPPED: json.dumps(sorted(dropped.union(before)), ensure_ascii=False)})
+        transaction.set_properties({DROPPED: json.dumps(sorted(ids.union(before)))})
     # Properties name columns (metrics, bloom filters): they follow a renamed one, as they do in Iceberg for Java.
     properties = transaction.table_metadata.properties
     moved: dict[str, str] = {}
