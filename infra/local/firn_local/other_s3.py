@@ -67,7 +67,8 @@ class OtherS3:
                 s3.create_bucket(Bucket=name)
         except (BotoCoreError, ClientError) as error:
             raise NoOtherS3(
-                f"no buckets can be made at {self.endpoint}: {error}; see that the server runs and that the keys are its own"
+                f"no buckets can be made at {self.endpoint}: {error}; "
+                "see that the server runs and that the keys are its own"
             ) from error
         finally:
             s3.close()

@@ -42,8 +42,8 @@ def deliver(lake: Lake, events: list[dict[str, Any]], seed: int, epochs: int) ->
 
 
 def content(lake: Lake, table: str) -> list[str]:
-    """The rows by column name, without Firn's own columns that tell of the delivery; nulls are as good as no column. A
-    row without a source is of the first one that came (docs/adr/0036-several-source-tables.md): that one stands here."""
+    """The rows by column name, without Firn's own columns that tell of the delivery; nulls are as good as no column.
+    A row without a source is of the first that came (docs/adr/0036-several-source-tables.md): that one stands here."""
     own = {"_firn_held", "_firn_id"}
     rows = [{k: v for k, v in row.items() if k not in own and v is not None} for row in lake.rows(f"spec.{table}")]
     said = lake.catalog.load_table(("spec", table)).properties.get(table_state.SOURCES)

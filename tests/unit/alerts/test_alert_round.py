@@ -305,7 +305,7 @@ def test_a_rule_that_watches_something_else_from_now_on_tells_of_that(
     hold(store)
     assert run(config=config, minutes=20).begun == 1
     other = configured(place, "dead").replace("dead:", "one:")
-    assert run(config=publish(store, other), minutes=21) == Rounded(begun=1, ended=1, sent=2)
+    assert run(config=publish(store, other), minutes=21) == RoundResult(begun=1, ended=1, sent=2)
     begun, ended = sorted(receiver.messages[1:], key=lambda one: one["what"])
     assert (begun["on"], begun["stream"], begun["subject"]) == ("dead_letters", "shop", "")
     assert ": no longer watched, after " in ended["text"]
