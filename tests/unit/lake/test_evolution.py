@@ -356,9 +356,10 @@ def test_writers_that_never_stop_are_a_reason_to_try_again(
         free.evolve(add={"x": "int"})
 
 
-def test_a_table_of_format_3_is_left_to_spark() -> None:
-    with pytest.raises(EvolutionRefused, match="which only Spark writes yet"):
-        plan(Subject("shop.new", NESTED, format_version=3), Wishes(add={"x": "int"}))
+def test_a_table_of_a_later_format_is_left_alone() -> None:
+    assert plan(Subject("shop.new", NESTED, format_version=3), Wishes(add={"x": "timestamp_ns"}))
+    with pytest.raises(EvolutionRefused, match="is of format 4; here formats up to 3"):
+        plan(Subject("shop.new", NESTED, format_version=4), Wishes(add={"x": "int"}))
 
 
 def test_types_are_read_as_they_are_printed() -> None:

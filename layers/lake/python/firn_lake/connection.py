@@ -9,6 +9,7 @@ from pyiceberg.catalog import Catalog, load_catalog
 
 from firn.errors import TerminalError
 from firn_lake.catalogs.catalog import CATALOG_NAME, open_catalog, storage_properties
+from firn_lake.catalogs.metadata_writer import with_writer
 from firn_lake.catalogs.stack_catalog import catalog_of
 from firn_lake.lake import Lake
 
@@ -42,7 +43,7 @@ def connect(
     if isinstance(where, Catalog):
         return Lake(where)
     if isinstance(where, Mapping):
-        return Lake(load_catalog(CATALOG_NAME, **{**storage_properties(environment), **where}))
+        return Lake(with_writer(load_catalog(CATALOG_NAME, **{**storage_properties(environment), **where})))
     if "://" in str(where):
         if not warehouse:
             _require_file(str(where))

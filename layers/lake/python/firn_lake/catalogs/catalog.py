@@ -57,6 +57,12 @@ def open_address(address: Address, properties: Mapping[str, str]) -> "Catalog":
         from firn_lake.catalogs.rest import open_rest
 
         return open_rest(CATALOG_NAME, over, properties)
+    from firn_lake.catalogs.metadata_writer import with_writer
+
+    return with_writer(_open(address, properties))
+
+
+def _open(address: Address, properties: Mapping[str, str]) -> "Catalog":
     from pyiceberg.catalog import load_catalog
     from pyiceberg.exceptions import NotInstalledError
 

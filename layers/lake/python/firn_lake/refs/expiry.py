@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.table.update import AssertRefSnapshotId
 from pyiceberg.table.update.snapshot import ExpireSnapshots, ManageSnapshots
+from pyiceberg.typedef import IcebergBaseModel
 
 from firn.config.maintenance import Expiry
 from firn.errors import ConfigError
@@ -41,7 +42,7 @@ def expire(table: "Table", keep: timedelta, at_least: int, now: datetime, *, dry
     if keep < timedelta(0) or at_least < 1:
         raise ConfigError(f"keep={keep}, at_least={at_least}: write keep=timedelta(days=5), at_least=100, or more")
     rule = Expiry(keep_seconds=int(keep.total_seconds()), at_least=at_least, at_most=len(table.metadata.snapshots) + 1)
-    plan = expiry.plan(expiry.read(table.metadata.model_dump_json()), rule, int(now.timestamp() * 1000))
+    plan = expiry.plan(expiry.read(IcebergBaseModel.model_dump_json(table.metadata)), rule, int(now.timestamp() * 1000))
     if plan.refused:
         raise RefRefused(f"{shown(table)}: {plan.refused}")
     if not dry_run and (plan.expired or plan.refs):

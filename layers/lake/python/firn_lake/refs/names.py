@@ -19,7 +19,7 @@ from firn.log import named_cuts
 from firn.maintenance.expiry import MAIN, REBUILDING
 from firn_lake.reading.lineage import FORMAT
 from firn_lake.tables import shown
-from firn_lake.writing.commit import WRITTEN_FORMAT, MovedOn, land
+from firn_lake.writing.commit import MovedOn, land, stage_files
 from firn_lake.writing.stream_ownership import is_firns
 
 if TYPE_CHECKING:
@@ -131,8 +131,7 @@ def manage(table: "Table", name: str, what: "Callable[[ManageSnapshots], object]
         what(managed)
         managed.commit()
         if moves:
-            with transaction.update_snapshot(snapshot_properties={FORMAT: "1"}).fast_append():
-                pass
+            stage_files(transaction, (), (), {FORMAT: "1"})
             # PyIceberg takes the first requirement of a kind only, and would then set main whatever it is by now.
             both = (_still(table.metadata, one) for one in (name, MAIN))
             others = (one for one in transaction._requirements if not isinstance(one, AssertRefSnapshotId))
@@ -161,9 +160,7 @@ def _by_rest(table: "Table") -> bool:
     """Whether its catalog checks of a commit only the refs that it moves, and Firn may expire its snapshots there."""
     from pyiceberg.catalog.rest import RestCatalog
 
-    metadata = table.metadata
-    known = metadata.current_snapshot_id is not None and metadata.format_version <= WRITTEN_FORMAT
-    return known and isinstance(table.catalog, RestCatalog)
+    return table.metadata.current_snapshot_id is not None and isinstance(table.catalog, RestCatalog)
 
 
 def _made(table: "Table", name: str, kind: Literal["tag", "branch"], snapshot: int | None) -> Ref | None:

@@ -1,7 +1,7 @@
 """Which changes of a table's columns may be made, and why: a pure plan over its schema. `evolving` carries it out."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
 
@@ -12,6 +12,9 @@ from firn_lake.schemas.evolution_steps import NewColumn, Step, Subject, Wishes
 from firn_lake.schemas.field_tree import FieldTree
 from firn_lake.schemas.type_text import BadType, text_of, type_of
 from firn_lake.schemas.widening import choices, widens
+
+_MOST: Final = 3
+"""The newest format whose columns are changed here."""
 
 
 class EvolutionRefused(TerminalError):
@@ -25,9 +28,9 @@ def plan(subject: Subject, wishes: Wishes, *, despite_stream: bool = False) -> t
 
     Raises EvolutionRefused with all that can't be done.
     """
-    if subject.format_version > 2:
+    if subject.format_version > _MOST:
         raise EvolutionRefused(
-            f"{subject.name} is of format {subject.format_version}, which only Spark writes yet: use its ALTER TABLE"
+            f"{subject.name} is of format {subject.format_version}; here formats up to {_MOST} are changed"
         )
     planning = _Planning(subject, despite_stream)
     steps = [

@@ -87,6 +87,11 @@ def evolve(table: "Table", wishes: Wishes, *, dry_run: bool = False, despite_str
             raise UnknownOutcome(
                 f"{name}: the catalog did not say whether it was changed; look at .columns()"
             ) from error
+        except NotImplementedError as error:  # so PyIceberg says it of format 3, before it does anything
+            raise EvolutionRefused(
+                f"{name} is of a format that a catalog of PyIceberg's own does not write; nothing was changed. Open it "
+                "by its address: firn_lake.connect('sqlite:///…', warehouse=…)"
+            ) from error
         return Evolution(name, steps, table.schema(), True, before)
     raise TransientError(f"{name}: others changed the table {_TRIES} times meanwhile; nothing was changed, try again")
 

@@ -11,14 +11,16 @@ from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, Valida
 
 from firn.config.catalogs import READ_ONLY, is_read_only
 from firn.errors import ConfigError, TerminalError, TransientError, UnknownOutcome
+from firn_lake.catalogs.metadata_writer import writes
 from firn_lake.tables import TableNotFound, shown
+from firn_lake.writing import lineage_snapshot
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table, Transaction
 
 
-WRITTEN_FORMAT: Final = 2
+_MOST: Final = lineage_snapshot.FORMAT
 
 
 class MovedOn(TransientError):
@@ -30,15 +32,10 @@ class CannotWrite(TerminalError):
 
 
 def writable(table: "Table") -> None:
-    """Raises CannotWrite for a table whose format PyIceberg does not write, ConfigError for one in a Nessie."""
+    """Raises CannotWrite for a table whose format can't be written, ConfigError for one in a Nessie."""
     if is_read_only(table.catalog.properties):
         raise ConfigError(READ_ONLY)
-    version = table.metadata.format_version
-    if version > WRITTEN_FORMAT:
-        raise CannotWrite(
-            f"{shown(table)} has Iceberg's format version {version}, which only Spark writes; here "
-            f"versions up to {WRITTEN_FORMAT} can be written"
-        )
+    _written_here(table)
 
 
 def land(table: "Table", stage: "Callable[[Transaction], None]") -> None:
@@ -77,15 +74,16 @@ def land(table: "Table", stage: "Callable[[Transaction], None]") -> None:
 
 def _written_here(table: "Table") -> None:
     """Raises CannotWrite where PyIceberg would have to write metadata of a format that it only reads: it says so no
-    sooner than in the middle of the commit. A REST catalog's server writes it itself."""
-    from pyiceberg.catalog.rest import RestCatalog
-
+    sooner than in the middle of the commit."""
     version = table.metadata.format_version
-    if version > WRITTEN_FORMAT and not isinstance(table.catalog, RestCatalog):
+    if version > _MOST:
         raise CannotWrite(
-            f"{shown(table)} has Iceberg's format version {version}, whose metadata PyIceberg doesn't write; nothing "
-            "was done. Name or move its snapshots with Spark: ALTER TABLE … CREATE TAG, CREATE BRANCH, "
-            "CALL firn.system.rollback_to_snapshot(…)"
+            f"{shown(table)} has Iceberg's format version {version}; here versions up to {_MOST} can be written"
+        )
+    if version == _MOST and not writes(table.catalog):
+        raise CannotWrite(
+            f"{shown(table)} has Iceberg's format version {version}, which a catalog of PyIceberg's own does not "
+            "write; nothing was done. Open it by its address: firn_lake.connect('sqlite:///…', warehouse=…)"
         )
 
 
@@ -94,12 +92,22 @@ def land_files(
 ) -> None:
     """Takes data files out of main and puts others in, as one snapshot with these properties. Raises as `land` does."""
 
-    def stage(transaction: "Transaction") -> None:
-        change = transaction.update_snapshot(snapshot_properties=dict(properties))
-        with change.overwrite() if removed else change.fast_append() as update:
-            for file in removed:
-                update.delete_data_file(file)
-            for file in added:
-                update.append_data_file(file)
+    land(table, lambda transaction: stage_files(transaction, removed, added, properties))
 
-    land(table, stage)
+
+def stage_files(
+    transaction: "Transaction",
+    removed: "Sequence[DataFile]",
+    added: "Sequence[DataFile]",
+    properties: Mapping[str, str],
+) -> None:
+    """Puts a snapshot of main into a transaction, as `land_files` says; without files it is one of nothing."""
+    if transaction.table_metadata.format_version == lineage_snapshot.FORMAT:
+        lineage_snapshot.LineageSnapshot(transaction, removed, added, properties).commit()
+        return
+    change = transaction.update_snapshot(snapshot_properties=dict(properties))
+    with change.overwrite() if removed else change.fast_append() as update:
+        for file in removed:
+            update.delete_data_file(file)
+        for file in added:
+            update.append_data_file(file)

@@ -14,6 +14,7 @@ from firn.config.partitions import Partition
 from firn.errors import TerminalError, TransientError
 from firn_lake.tables import shown, split_name
 from firn_lake.writing.coercion import Given, batches_of
+from firn_lake.writing.commit import stage_files
 from firn_lake.writing.data_files import remove_files, write_files
 from firn_lake.writing.partitioning import BadPartition, spec_for
 
@@ -71,9 +72,7 @@ def create(
         files = write_files(made, io, batches_of(rows, made.schema(), shown(transaction._table)))
     try:
         if files:
-            with transaction.update_snapshot().fast_append() as update:
-                for file in files:
-                    update.append_data_file(file)
+            stage_files(transaction, (), files, {})
         transaction.commit_transaction()
     except (TableAlreadyExistsError, CommitFailedException, TransientError) as error:  # nothing was done
         remove_files(io, files)
