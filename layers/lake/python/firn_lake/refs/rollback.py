@@ -12,7 +12,6 @@ from pyiceberg.exceptions import ResolveError
 from firn.errors import TerminalError, UnknownOutcome
 from firn.maintenance.expiry import MAIN
 from firn_lake.changes.file_diff import difference
-from firn_lake.reading.files import read_file
 from firn_lake.reading.lineage import changes_nothing
 from firn_lake.reading.versions import version_of
 from firn_lake.refs.branches import set_branch
@@ -20,6 +19,7 @@ from firn_lake.refs.names import known
 from firn_lake.tables import epochs_of, shown
 from firn_lake.writing.commit import MovedOn, land_files, writable
 from firn_lake.writing.data_files import remove_files, write_files
+from firn_lake.writing.kept_rows import KeptRows
 from firn_lake.writing.stream_ownership import FedByStream, ancestry, is_firns
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ def roll_back(table: "Table", to: int | None, then: "Then | None" = None) -> int
     then  of a table that a stream feeds, what becomes of the epochs since: "skip": they stay out. None is enough where
           no epoch was committed since
 
-    Raises CannotRollBack, NoSuchRef, FedByStream (a table of delete facts), CannotWrite (format version 3),
-    UnreadableFile, StorageUnavailable, MovedOn (other commits always came first; nothing was done), UnknownOutcome.
+    Raises CannotRollBack, NoSuchRef, FedByStream (a table of delete facts), CannotWrite, UnreadableFile,
+    StorageUnavailable, MovedOn (other commits always came first; nothing was done), UnknownOutcome.
     """
     if then not in (None, "skip", "replay"):
         raise CannotRollBack(f"then={then!r}: write 'skip', or nothing")
@@ -127,12 +127,14 @@ def _restore(table: "Table", since: "Sequence[Snapshot]", target: int) -> None:
     if not found.left and not found.came:
         return
 
+    kept = KeptRows(version)
+
     def rows() -> "Iterator[pa.RecordBatch]":
         for part in found.came:
-            yield from read_file(version.source, part.file, version.schema, part.gone, part.only)
+            yield from kept.read(part.file, part.gone, part.only, changed=True)
 
     try:
-        added = write_files(table.metadata, table.io, rows())
+        added = write_files(table.metadata, table.io, rows(), kept=True)
     except ResolveError as error:
         raise CannotRollBack(
             f"rows of snapshot {target} of {shown(table)} do not fit its columns of today: {error}"

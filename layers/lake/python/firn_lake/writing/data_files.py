@@ -19,6 +19,7 @@ from pyiceberg.table import TableProperties, WriteTask
 from pyiceberg.typedef import Record
 
 from firn_lake.schemas import null_lists  # noqa: F401 (as it is imported)
+from firn_lake.writing import kept_rows, lineage_snapshot
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -43,15 +44,20 @@ class _Partition:
         return self.spec.partition_to_path(self.partition, self.schema)
 
 
-def write_files(metadata: "TableMetadata", io: "FileIO", batches: Iterable[pa.RecordBatch]) -> "list[DataFile]":
+def write_files(
+    metadata: "TableMetadata", io: "FileIO", batches: Iterable[pa.RecordBatch], *, kept: bool = False
+) -> "list[DataFile]":
     """The rows as data files under the table's current schema and partitioning: at most `_AT_ONCE` in memory.
 
     batches  as firn_lake.schemas.arrow_types.arrow_schema(metadata.schema()) has them
+    kept     they are rows of the table that are written again, as kept_rows.KeptRows reads them
 
     What was written is removed if something goes wrong. Raises what the storage raises.
     """
     written: list[DataFile] = []
     name, numbers = uuid.uuid4(), itertools.count(0)
+    if kept and metadata.format_version >= lineage_snapshot.FORMAT:
+        metadata = _with_ids(metadata)
     schema = metadata.schema()
     try:
         for rows in _together(batches):
@@ -68,6 +74,15 @@ def write_files(metadata: "TableMetadata", io: "FileIO", batches: Iterable[pa.Re
         remove_files(io, written)
         raise
     return written
+
+
+def _with_ids(metadata: "TableMetadata") -> "TableMetadata":
+    """The table, with the columns that tell which row is which: to write files, which have them, and no metadata."""
+    schemas = [
+        kept_rows.schema_with_ids(one) if one.schema_id == metadata.current_schema_id else one
+        for one in metadata.schemas
+    ]
+    return metadata.model_copy(update={"schemas": schemas})
 
 
 def remove_files(io: "FileIO", files: "Sequence[DataFile]") -> None:

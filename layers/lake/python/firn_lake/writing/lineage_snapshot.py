@@ -203,6 +203,12 @@ def entries_of(io: "FileIO", manifest: ManifestFile) -> Sequence[ManifestEntry]:
     return live
 
 
+def first_row_id(file: DataFile) -> int | None:
+    """Of a file of `entries_of`."""
+    found: int | None = file[_FILE["first_row_id"]]
+    return found
+
+
 def numbered(manifests: Sequence[ManifestFile], first: int) -> tuple[list[ManifestFile], int]:
     """The manifests, those of data that have no first row id yet with one, from `first` on; how many ids that took."""
     after, place = first, _LINE["first_row_id"]

@@ -24,6 +24,7 @@ from firn_lake.tables import shown
 from firn_lake.writing.coercion import BadRows
 from firn_lake.writing.commit import CannotWrite
 from firn_lake.writing.data_files import remove_files, write_files
+from firn_lake.writing.kept_rows import KeptRows
 from firn_lake.writing.writes import Change, begun, write
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class _Upsert:
         """What to take out of main as it is now, and what to put in."""
         version = version_at(self._table, None)
         self._connection.execute("CREATE OR REPLACE TABLE matched (rid BIGINT, same BOOLEAN)")
-        positions = Positions(version.source.io, version.name, version.id)
+        positions, kept = Positions(version.source.io, version.name, version.id), KeptRows(version)
         removed: list[DataFile] = []
         added: list[DataFile] = []
         try:
@@ -116,8 +117,8 @@ class _Upsert:
                 out = self._match(version, task, gone)
                 if len(out):
                     removed.append(task.file)
-                    rows = _without(read_file(version.source, task.file, version.schema, gone), out)
-                    added += write_files(self._table.metadata, self._table.io, rows)
+                    rows = _without(kept.read(task.file, gone), out)
+                    added += write_files(self._table.metadata, self._table.io, rows, kept=True)
             added += write_files(self._table.metadata, self._table.io, self._new())
         except BaseException:
             remove_files(self._table.io, added)

@@ -15,13 +15,13 @@ import pyarrow.compute as pc
 from pyiceberg.io.pyarrow import expression_to_pyarrow
 
 from firn.errors import TransientError, UnknownOutcome
-from firn_lake.reading.files import read_file
 from firn_lake.reading.positions import Positions
 from firn_lake.reading.versions import version_at
 from firn_lake.tables import shown
 from firn_lake.writing.coercion import Given, batches_of
 from firn_lake.writing.commit import CannotWrite, MovedOn, land_files, writable
 from firn_lake.writing.data_files import remove_files, write_files
+from firn_lake.writing.kept_rows import KeptRows
 from firn_lake.writing.stream_ownership import ancestry, not_fed
 
 if TYPE_CHECKING:
@@ -142,14 +142,14 @@ def _without(table: "Table", filter: "str | BooleanExpression | None") -> Change
     if filter is None:
         return Change([task.file for task in tasks])
     fits = expression_to_pyarrow(version.bound(filter), version.schema)
-    positions = Positions(version.source.io, version.name, version.id)
+    positions, rows = Positions(version.source.io, version.name, version.id), KeptRows(version)
     removed: list[DataFile] = []
     added: list[DataFile] = []
     try:
         for task in tasks:
             gone = positions.of(task.file.file_path, task.delete_files)
-            kept = _Kept(read_file(version.source, task.file, version.schema, gone), fits)
-            written = write_files(table.metadata, table.io, kept)
+            kept = _Kept(rows.read(task.file, gone), fits)
+            written = write_files(table.metadata, table.io, kept, kept=True)
             if kept.left_out:
                 removed.append(task.file)
                 added += written
