@@ -23,8 +23,8 @@ MUTANTS: Final = (
     Mutant(
         "a rollback brings back rows that were deleted before",
         f"{_LAKE}/refs/rollback.py",
-        "version.schema, part.gone, part.only)",
-        "version.schema)",
+        "kept.read(part.file, part.gone, part.only, changed=True)",
+        "kept.read(part.file, changed=True)",
         (f"{_TESTS}/test_rollback.py::test_rows_of_a_fed_table_come_back_and_its_progress_stays",),
     ),
     Mutant(
@@ -44,9 +44,37 @@ MUTANTS: Final = (
     Mutant(
         "an upsert writes rows again that are deleted by position",
         f"{_LAKE}/writing/upsert.py",
-        "rows = _without(read_file(version.source, task.file, version.schema, gone), out)",
-        "rows = _without(read_file(version.source, task.file, version.schema), out)",
+        "rows = _without(kept.read(task.file, gone), out)",
+        "rows = _without(kept.read(task.file), out)",
         (f"{_TESTS}/test_sync.py::test_rows_deleted_by_position_do_not_come_back",),
+    ),
+    Mutant(
+        "what PyIceberg does not know of a metadata file is lost",
+        f"{_LAKE}/catalogs/metadata_writer.py",
+        "        after = merged(json.loads(text), dumped(TableMetadataUtil.parse_raw(text)), after)\n",
+        "",
+        (f"{_TESTS}/test_metadata_writer.py::test_with_snapshots_that_expire_goes_what_is_theirs_alone",),
+    ),
+    Mutant(
+        "two snapshots give their rows the same ids",
+        f"{_LAKE}/catalogs/metadata_writer.py",
+        "        if any((one.sequence_number or 0) <= last or (one.first_row_id or 0) < rows for one in snapshots):\n",
+        "        if False:\n",
+        (f"{_TESTS}/test_metadata_writer.py::test_a_snapshot_of_another_branch_that_came_first_has_the_row_ids",),
+    ),
+    Mutant(
+        "a row that is written again twice is another row",
+        f"{_LAKE}/writing/kept_rows.py",
+        "ids = pc.coalesce(ids, pc.add(here, first))",
+        "ids = pc.add(here, first)",
+        (f"{_TESTS}/test_kept_rows.py::test_rows_beside_those_that_are_replaced_stay_the_rows_they_were",),
+    ),
+    Mutant(
+        "a file forgets the row ids that it had inherited when its manifest is written again",
+        f"{_LAKE}/writing/lineage_snapshot.py",
+        "            file[place], first = first, first + file.record_count\n",
+        "            first = first + file.record_count\n",
+        (f"{_TESTS}/test_kept_rows.py::test_rows_beside_those_that_are_replaced_stay_the_rows_they_were",),
     ),
     Mutant(
         "the tag of a kept cut is dropped",

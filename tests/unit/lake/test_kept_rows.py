@@ -87,6 +87,18 @@ def test_snapshots_and_the_table_count_ids_on(table: LakeTable) -> None:
     assert getattr(table.iceberg.metadata, "next_row_id", None) == ends[-1]
 
 
+def test_a_partition_that_comes_back_has_the_id_that_it_had(table: LakeTable) -> None:
+    table.append(rows(1, 2))
+    for by in (["bucket(2, id)"], [], ["bucket(2, id)", "truncate(1, v)"]):
+        table.partition(by)
+        table.append(rows(*range(10 * (len(by) + 1), 10 * (len(by) + 1) + 4)))
+    specs = [[field.field_id for field in spec.fields] for spec in table.iceberg.metadata.partition_specs]
+    assert specs == [[], [1000], [1000, 1001]]
+    table.upsert(rows(1, 20, 31, v="w"), key=["id"])
+    now = lineage(table)
+    assert (now[2], len(now)) == ((1, 1), 14)
+
+
 @pytest.mark.parametrize("seed", seeds(1, 12))
 def test_any_history_keeps_ids_unique_and_those_of_rows_that_nothing_changed(table: LakeTable, seed: int) -> None:
     dice = random.Random(seed)

@@ -2,7 +2,8 @@
 
 PyIceberg leaves out what it has no name for (encryption keys, key ids, what comes with later releases). So a file is
 not written from what it has in memory: what a commit changed there is put into the file that the table had before, and
-all else stays in it as it was (https://iceberg.apache.org/spec/#table-metadata-fields; docs/adr/0084-format-3.md).
+all else stays in it as it was (https://iceberg.apache.org/spec/#table-metadata-fields, "Table Metadata Fields";
+docs/adr/0084-format-3-outside-spark.md).
 """
 
 import json
@@ -74,9 +75,8 @@ def _write(other: Any, overwrite: bool, metadata: "TableMetadata", io: "FileIO",
     if metadata.metadata_log:
         text = _before(io, metadata.metadata_log[-1].metadata_file)
         after = merged(json.loads(text), dumped(TableMetadataUtil.parse_raw(text)), after)
-    else:
-        ids = (one["first-row-id"] + one["added-rows"] for one in after.get("snapshots", ()))
-        after.setdefault("next-row-id", max(ids, default=0))
+    ids = (one.get("first-row-id", 0) + one.get("added-rows", 0) for one in after.get("snapshots", ()))
+    after.setdefault("next-row-id", max(ids, default=0))  # of a new table
     packed = Compressor.get_compressor(metadata_path).bytes_compressor()(json.dumps(after).encode())
     with io.new_output(metadata_path).create(overwrite=overwrite) as stream:
         stream.write(packed)

@@ -14,6 +14,8 @@ from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.manifest import ManifestContent
 from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.table import Transaction
+from pyiceberg.table.update.spec import UpdateSpec
 from pyiceberg.transforms import (
     BucketTransform,
     DayTransform,
@@ -34,6 +36,7 @@ from firn.config.partitions import Transform as Name
 from firn.errors import TerminalError, TransientError
 from firn_lake.reading.manifests import KNOWN
 from firn_lake.tables import shown
+from firn_lake.writing.commit import writable
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -174,7 +177,7 @@ def repartition(table: "Table", by: Iterable[str | Partition], *, dry_run: bool 
 
     No snapshot is made and no file is touched: progress, cuts and earlier moments stay as they are.
 
-    Raises BadPartition, TableMoved.
+    Raises BadPartition, CannotWrite, TableMoved.
     """
     schema, spec = table.schema(), table.spec()
     wanted = checked(schema, partition_by(*by))
@@ -182,8 +185,9 @@ def repartition(table: "Table", by: Iterable[str | Partition], *, dry_run: bool 
     kept = [entry for entry in before if entry in map(str, wanted)]
     after = (*kept, *(str(one) for one in wanted if str(one) not in kept))
     if after != before and not dry_run:
+        writable(table)
         try:
-            with table.update_spec() as update:
+            with _SpecUpdate(Transaction(table, autocommit=True)) as update:
                 for field in spec.fields:
                     if _entry(field, schema) not in kept and not isinstance(field.transform, VoidTransform):
                         update.remove_field(field.name)
@@ -195,6 +199,19 @@ def repartition(table: "Table", by: Iterable[str | Partition], *, dry_run: bool 
         except CommitFailedException as error:
             raise TableMoved(f"{shown(table)} changed meanwhile: {error}; try again") from error
     return SpecChange(shown(table), before, after, _files(table), after != before and not dry_run)
+
+
+class _SpecUpdate(UpdateSpec):
+    """A field that a spec of the table had before keeps its id, as the specification asks ("Partition Evolution").
+    PyIceberg 0.12 sees to it in format 2 alone."""
+
+    def _partition_field(self, transform_key: tuple[int, Transform[Any, Any]], name: str | None) -> PartitionField:
+        metadata = self._transaction.table_metadata
+        if metadata.format_version > 2:
+            for known in (field for spec in metadata.specs().values() for field in spec.fields):
+                if (known.source_id, repr(known.transform)) == (transform_key[0], repr(transform_key[1])):
+                    return known
+        return super()._partition_field(transform_key, name)
 
 
 def _files(table: "Table") -> dict[tuple[str, ...], int]:
