@@ -63,6 +63,13 @@ MUTANTS: Final = (
         (f"{_TESTS}/test_metadata_writer.py::test_a_snapshot_of_another_branch_that_came_first_has_the_row_ids",),
     ),
     Mutant(
+        "an expiry drops a tag that was set meanwhile on what goes",
+        f"{_LAKE}/catalogs/metadata_writer.py",
+        "        if ref.snapshot_id in gone and name not in dropped:  # PyIceberg would drop it\n",
+        "        if False:\n",
+        (f"{_TESTS}/test_refs_expiry.py::test_a_tag_that_is_set_meanwhile_on_what_goes_is_kept",),
+    ),
+    Mutant(
         "a row that is written again twice is another row",
         f"{_LAKE}/writing/kept_rows.py",
         "ids = pc.coalesce(ids, pc.add(here, first))",

@@ -72,6 +72,16 @@ def test_a_branch_that_moved_meanwhile_is_seen(table: LakeTable, own: Table) -> 
     assert len(table.snapshots()) == 25
 
 
+def test_a_tag_that_is_set_meanwhile_on_what_goes_is_kept(table: LakeTable, own: Table) -> None:
+    stale = own.refresh()
+    late = table.snapshots()[1].id
+    table.tag("late", late)
+    with pytest.raises(MovedOn, match="late was set on snapshot"):
+        expiry.expire(stale, AT_ONCE, 1, datetime.now(UTC))
+    assert {one.name: one.snapshot for one in table.refs()}["late"] == late
+    assert late not in table.expire(AT_ONCE, at_least=1).expired
+
+
 def test_what_firn_looks_after_is_left_to_it(catalog: Catalog, orders: Table) -> None:
     with pytest.raises(RefRefused, match=r"run firn expire shop\.orders \(--dry-run"):
         Lake(catalog).table("shop.orders").expire(AT_ONCE)

@@ -7,7 +7,7 @@ docs/adr/0084-format-3-outside-spark.md).
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.table import StagedTable, Table
     from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.update import TableUpdate
 
     Opened = TypeVar("Opened", bound=Catalog)
 
@@ -50,17 +51,27 @@ def writes(catalog: "Catalog") -> bool:
 
 
 def _staged(stage: Any, current: "Table | None", identifier: Any, requirements: Any, updates: Any) -> "StagedTable":
-    """What PyIceberg makes of a commit. Raises CommitFailedException where a snapshot of another branch came first:
-    sequence numbers and row ids are the table's, and a commit names the refs that it moves alone."""
-    snapshots = [one.snapshot for one in updates if one.action == "add-snapshot"]
-    if current is not None and current.metadata.format_version == _FORMAT:
+    """What PyIceberg makes of a commit. Raises CommitFailedException where a snapshot of another branch came first, or
+    a tag on what was to go: sequence numbers and row ids are the table's, and a commit names the refs that it knew."""
+    if current is not None:
         for requirement in requirements:
             requirement.validate(current.metadata)
-        last, rows = current.metadata.last_sequence_number, current.metadata.next_row_id or 0
-        if any((one.sequence_number or 0) <= last or (one.first_row_id or 0) < rows for one in snapshots):
-            raise CommitFailedException("another snapshot came first, whose number and row ids this one has")
+        _came_first(current.metadata, updates)
     staged: StagedTable = stage(current, identifier, requirements, updates)
     return staged
+
+
+def _came_first(there: "TableMetadata", updates: "Sequence[TableUpdate]") -> None:
+    snapshots = [one.snapshot for one in updates if one.action == "add-snapshot"]
+    if there.format_version == _FORMAT:
+        last, rows = there.last_sequence_number, there.next_row_id or 0
+        if any((one.sequence_number or 0) <= last or (one.first_row_id or 0) < rows for one in snapshots):
+            raise CommitFailedException("another snapshot came first, whose number and row ids this one has")
+    gone = {number for one in updates if one.action == "remove-snapshots" for number in one.snapshot_ids}
+    dropped = {one.ref_name for one in updates if one.action == "remove-snapshot-ref"}
+    for name, ref in there.refs.items():
+        if ref.snapshot_id in gone and name not in dropped:  # PyIceberg would drop it
+            raise CommitFailedException(f"{name} was set on snapshot {ref.snapshot_id}, which was to go")
 
 
 def _write(other: Any, overwrite: bool, metadata: "TableMetadata", io: "FileIO", metadata_path: str) -> None:
