@@ -102,7 +102,7 @@ def lacking(catalog: str, storage: str) -> str | None:
 
 def _run(folder: Path, catalog: str, storage: str, mixed: bool) -> int:
     with ExitStack() as running:
-        place = running.enter_context(_stored(storage, folder, mixed, before_the_stack=catalog == "rest"))
+        place = running.enter_context(_stored(storage, folder, mixed, before_the_stack=catalog in _SERVED))
         if catalog not in _SERVED:
             return demonstrate(keep=False, storage=place.storage)
         url = running.enter_context(_SERVED[catalog](folder, place))
@@ -117,8 +117,8 @@ def _run(folder: Path, catalog: str, storage: str, mixed: bool) -> int:
 
 @contextmanager
 def _stored(name: str, folder: Path, mixed: bool, before_the_stack: bool) -> Iterator[Place]:
-    """Staging and warehouse in that storage, which this process and its servers reach too. `before_the_stack`: a
-    catalog asks it, which the stack's own S3 endpoint comes too late for."""
+    """Staging and warehouse in that storage, which this process and its servers reach too. `before_the_stack`: for
+    a catalog that may ask it earlier, and outlives the stack's own S3 endpoint."""
     if name == "file":
         yield Place(FILES)
     elif name in _CLOUD_OF:
