@@ -81,7 +81,7 @@ test-e2e: setup-tests  ## through every part: HTTP and SQS in, tables out
 
 test-servers: setup-servers setup-versitygw  ## tests against real servers that `make setup` does not fetch: a Hive Metastore, a Nessie, Azurite, fake-gcs-server, versitygw (needs Maven, PostgreSQL, Java 21; npm, Go)
 	@$(BIN)/python -m pytest tests/integration/catalogs/test_metastore.py tests/integration/catalogs/test_nessie.py tests/integration/catalogs/test_contract.py \
-	  tests/integration/catalogs/test_hive_locks.py tests/integration/spark/test_catalogs.py tests/integration/spark/test_hive_commits.py \
+	  tests/integration/catalogs/test_hive_locks.py tests/integration/spark/test_catalogs.py tests/integration/spark/test_hive_commits.py tests/integration/spark/test_hive_kills.py \
 	  tests/integration/spark/test_twin_committers.py tests/integration/spark/test_lake_contract.py tests/integration/storages tests/integration/stack/test_files_in_s3.py \
 	  tests/integration/spark/test_storages.py -k "hive or metastore or nessie or versitygw"
 	@$(BIN)/python -m pytest tests/integration/clouds tests/integration/spark/test_clouds.py
