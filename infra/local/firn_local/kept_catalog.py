@@ -19,10 +19,7 @@ def keep(folder: Path, staging: str, catalog: str) -> None:
     """Note in `folder` that what is at `staging` is committed to `catalog`, at the first start that says so; neither a
     password nor a property of the address is kept. Raises OtherCatalog."""
     file, now = folder / _FILE, shown(catalog)
-    try:
-        known: dict[str, str] = json.loads(file.read_text("utf-8"))
-    except FileNotFoundError:
-        known = {}
+    known = _read(file)
     before = known.get(staging) or _of_older(folder, staging) or now
     if before != now:
         raise OtherCatalog(
@@ -32,6 +29,19 @@ def keep(folder: Path, staging: str, catalog: str) -> None:
     new = file.with_suffix(".new")
     new.write_text(json.dumps({**known, staging: now}, indent=2) + "\n", "utf-8")
     os.replace(new, file)
+
+
+def _read(file: Path) -> dict[str, str]:
+    try:
+        told = json.loads(file.read_text("utf-8"))
+        return {str(staging): str(catalog) for staging, catalog in told.items()}
+    except FileNotFoundError:
+        return {}
+    except (AttributeError, ValueError) as error:
+        raise OtherCatalog(
+            f"{file} can't be read ({error}): it is a JSON object of the address of what is staged to that of the "
+            "catalog with its tables; remove it if you know that the catalog is still the same"
+        ) from error
 
 
 def _of_older(folder: Path, staging: str) -> str:

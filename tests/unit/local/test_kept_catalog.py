@@ -28,3 +28,10 @@ def test_a_folder_of_before_is_known_by_its_own_catalog(tmp_path: Path) -> None:
         keep(tmp_path, f"file://{tmp_path}/staging", HIVE)
     keep(tmp_path, "gs://a/staging", HIVE)
     keep(tmp_path, f"file://{tmp_path}/staging", f"sqlite:///{tmp_path}/catalog.db")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "\xff"])
+def test_a_note_that_is_damaged_is_not_taken_for_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "catalogs.json").write_text(text, "latin-1")
+    with pytest.raises(OtherCatalog, match=r"catalogs\.json can't be read"):
+        keep(tmp_path, "gs://a/staging", HIVE)
