@@ -20,8 +20,8 @@ setup-sam:
 setup-checkov:
 	@$(PYTHON) infra/setup/setup.py --checkov
 
-# CATALOG=hive and STORAGE=azure, gcs, versitygw need servers, which are fetched or built first. To a Nessie nothing is
-# committed, which CATALOG=nessie says.
+# CATALOG=hive and STORAGE=azure, gcs, versitygw need servers, which are fetched or built first. Every pair of CATALOG and
+# STORAGE runs; to a Nessie nothing is committed, which CATALOG=nessie says (docs/catalogs.md).
 demo: setup $(if $(filter hive,$(CATALOG))$(filter azure gcs,$(STORAGE)),setup-servers) $(if $(filter versitygw,$(STORAGE)),setup-versitygw)  ## 55,462 real change events into Iceberg tables, compared with PostgreSQL (KEEP=1 leaves the stack up; CATALOG=sql, rest, hive; STORAGE=s3, file, versitygw, azure, gcs)
 	@$(if $(CATALOG)$(filter azure gcs,$(STORAGE)),$(BIN)/python -m tests.demo $(if $(CATALOG),--catalog $(CATALOG),) $(if $(STORAGE),--storage $(STORAGE),),$(BIN)/firn demo $(if $(KEEP),--keep,) $(if $(STORAGE),--storage $(STORAGE),))
 
@@ -81,10 +81,11 @@ test-e2e: setup-tests  ## through every part: HTTP and SQS in, tables out
 
 test-servers: setup-servers setup-versitygw  ## tests against real servers that `make setup` does not fetch: a Hive Metastore, a Nessie, Azurite, fake-gcs-server, versitygw (needs Maven, PostgreSQL, Java 21; npm, Go)
 	@$(BIN)/python -m pytest tests/integration/catalogs/test_metastore.py tests/integration/catalogs/test_nessie.py tests/integration/catalogs/test_contract.py \
-	  tests/integration/catalogs/test_hive_locks.py tests/integration/spark/test_catalogs.py tests/integration/spark/test_hive_commits.py \
+	  tests/integration/catalogs/test_hive_locks.py tests/integration/spark/test_catalogs.py tests/integration/spark/test_hive_commits.py tests/integration/spark/test_hive_kills.py \
 	  tests/integration/spark/test_twin_committers.py tests/integration/spark/test_lake_contract.py tests/integration/storages tests/integration/stack/test_files_in_s3.py \
 	  tests/integration/spark/test_storages.py -k "hive or metastore or nessie or versitygw"
 	@$(BIN)/python -m pytest tests/integration/clouds tests/integration/spark/test_clouds.py
+	@FIRN_PAIRS=1 $(BIN)/python -m pytest tests/integration/catalogs/test_demo_pairs.py
 	@# Of the engines of others those that `make setup-engines` and `make setup-trino` have fetched.
 	@$(BIN)/python -m pytest tests/integration/spark/test_read_matrix.py tests/integration/spark/test_engines.py tests/integration/spark/test_trino.py
 

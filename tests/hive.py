@@ -10,7 +10,7 @@ import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -61,14 +61,15 @@ def missing() -> str | None:
 
 
 @contextmanager
-def metastore(folder: Path, timeout: str = "300s") -> Iterator[Metastore]:
+def metastore(folder: Path, timeout: str = "300s", stores: Sequence[str] = ()) -> Iterator[Metastore]:
     """One with an empty schema, whose warehouse is `folder`/warehouse. `folder` also gets its settings and its logs.
-    `timeout`: how long the holder of a lock may say nothing; as by default, the metastore itself looks for none."""
+    `timeout`: how long the holder of a lock may say nothing; as by default, the metastore itself looks for none.
+    `stores`: buckets and containers (s3://bucket) at which tables may lie too, which it never asks; see `_stores`."""
     if why := missing():
         pytest.skip(why)
     port = free_port()
     with postgresql() as address:
-        (folder / "metastore-site.xml").write_text(_settings(address, port, folder / "warehouse", timeout))
+        (folder / "metastore-site.xml").write_text(_settings(address, port, folder / "warehouse", timeout, stores))
         java = ["java", *_JVM, "-cp", _class_path(folder)]
         tool = "org.apache.hadoop.hive.metastore.tools.schematool.MetastoreSchemaTool"
         environment = {"METASTORE_HOME": str(HIVE), "METASTORE_CONF_DIR": str(folder)}
@@ -143,7 +144,7 @@ def _class_path(folder: Path) -> str:
     return ":".join([str(folder), f"{HIVE}/lib/*", *sorted(jars), str(driver)])
 
 
-def _settings(address: str, port: int, warehouse: Path, timeout: str) -> str:
+def _settings(address: str, port: int, warehouse: Path, timeout: str, stores: Sequence[str]) -> str:
     database = urlsplit(address)
     told = {
         "javax.jdo.option.ConnectionURL": f"jdbc:postgresql://127.0.0.1:{database.port}{database.path}",
@@ -158,9 +159,24 @@ def _settings(address: str, port: int, warehouse: Path, timeout: str) -> str:
         "metastore.housekeeping.threads.on": "false",
         "metastore.txn.timeout": timeout,
         "metastore.disallow.incompatible.col.type.changes": "false",  # or no column may become text
+        **_stores(stores, warehouse.parent),
     }
     rows = "".join(f"<property><name>{name}</name><value>{value}</value></property>\n" for name, value in told.items())
     return f"<configuration>\n{rows}</configuration>\n"
+
+
+def _stores(stores: Sequence[str], folder: Path) -> dict[str, str]:
+    """Settings for tables in object storage. A metastore makes the folder of a namespace or table by Hadoop's file
+    system of the address's scheme, and knows none for s3, gs and abfss without the cloud's own connector. Here such an
+    address is a folder on this machine for it, by Hadoop's own "ViewFileSystem Overload Scheme": it makes an empty
+    folder there, and tables' files are written by others, who ask the storage."""
+    told = {"fs.viewfs.overload.scheme.target.file.impl": "org.apache.hadoop.fs.LocalFileSystem"} if stores else {}
+    for number, store in enumerate(stores):
+        scheme, _, authority = store.partition("://")
+        told[f"fs.{scheme}.impl"] = "org.apache.hadoop.fs.viewfs.ViewFileSystemOverloadScheme"
+        (folder / f"store-{number}").mkdir()
+        told[f"fs.viewfs.mounttable.{authority}.linkMergeSlash"] = f"file://{folder}/store-{number}"
+    return told
 
 
 def _listens(port: int) -> bool:

@@ -9,7 +9,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -39,18 +39,18 @@ STATUS = {
 
 
 class Iceberg:
-    """Iceberg's handlers over a JdbcCatalog on SQLite, in a JVM of `jvm`'s. `s3`: the properties by which it reaches
-    tables in an S3 itself."""
+    """Iceberg's handlers over a JdbcCatalog on SQLite, in a JVM of `jvm`'s. `files`: Iceberg's properties by
+    which it reaches tables in object storage itself; of an S3 those of its FileIO may be left out."""
 
-    def __init__(self, jvm: Any, database: Path, warehouse: str, s3: Mapping[str, str] | None = None) -> None:
+    def __init__(self, jvm: Any, database: Path, warehouse: str, files: Mapping[str, str] | None = None) -> None:
         self._jvm = jvm
         self.overrides: dict[str, str] = {}
         self._handlers = jvm.org.apache.iceberg.rest.CatalogHandlers
         settings = jvm.java.util.HashMap()
         told = {"uri": f"jdbc:sqlite:{database}?busy_timeout=30000&journal_mode=WAL", "warehouse": warehouse}
         told |= {"jdbc.schema-version": "V1", "io-impl": f"{_ICEBERG}.hadoop.HadoopFileIO"}
-        if s3 is not None:
-            told |= {"io-impl": f"{_ICEBERG}.aws.s3.S3FileIO", **s3}
+        if files:
+            told |= {"io-impl": f"{_ICEBERG}.aws.s3.S3FileIO", **files}
         for name, value in told.items():
             settings.put(name, value)
         self._catalog = jvm.org.apache.iceberg.jdbc.JdbcCatalog()
@@ -213,11 +213,11 @@ def _own_errors(gateway: JavaGateway) -> Iterator[None]:
 
 
 @contextmanager
-def own_jvm() -> Iterator[Any]:
-    """A small JVM with Iceberg in it, where no Spark runs."""
+def own_jvm(more: Iterable[Path] = ()) -> Iterator[Any]:
+    """A small JVM with Iceberg in it, and `more` jars, where no Spark runs."""
     spark_jars = Path(pyspark.__file__).parent / "jars"
     needed = ("hadoop-client", "slf4j-api", "py4j", "commons-logging", "jcl-over-slf4j", "scala-library")
-    jars = [*JARS.glob("*.jar"), *(jar for jar in spark_jars.glob("*.jar") if jar.name.startswith(needed))]
+    jars = [*JARS.glob("*.jar"), *more, *(jar for jar in spark_jars.glob("*.jar") if jar.name.startswith(needed))]
     py4j = next(spark_jars.glob("py4j*.jar"))
     options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m"]
     port, process = launch_gateway(
@@ -236,9 +236,9 @@ def own_jvm() -> Iterator[Any]:
 
 @contextmanager
 def rest_server(
-    folder: Path, jvm: Any, warehouse: str = "", s3: Mapping[str, str] | None = None
+    folder: Path, jvm: Any, warehouse: str = "", files: Mapping[str, str] | None = None
 ) -> Iterator[RestServer]:
-    """A server whose tables are below `folder`, or at `warehouse` in an S3."""
-    server = RestServer(Iceberg(jvm, folder / "rest.db", warehouse or f"file://{folder}/warehouse", s3))
+    """A server whose tables are below `folder`, or at `warehouse` in object storage."""
+    server = RestServer(Iceberg(jvm, folder / "rest.db", warehouse or f"file://{folder}/warehouse", files))
     yield server
     server.stop()

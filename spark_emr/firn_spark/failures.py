@@ -5,7 +5,7 @@ import re
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException, PythonException
 
-from firn.config.catalogs import CREDENTIALS
+from firn.config.catalogs import CREDENTIALS, TYPES_ALLOWED, TYPES_REFUSED
 from firn.tables.failures import Failure, failure
 from firn.tables.failures import first_line as plain_line
 
@@ -46,9 +46,11 @@ def failure_of(error: Exception) -> Failure:
     said = [line for line in str(error).splitlines() if not line.lstrip().startswith("at ")]  # frames name anything
     passing = passing or any(word in line for word in _PASSING for line in said)
     refused = any(word in line for word in _REFUSED for line in said)
-    text = (
-        f"{first_line(error)}. Look at {CREDENTIALS}, and at what these may do there" if refused else first_line(error)
-    )
+    text = first_line(error)
+    if refused:
+        text = f"{text}. Look at {CREDENTIALS}, and at what these may do there"
+    elif any(TYPES_REFUSED in line for line in said):
+        text = f"{text}: the metastore says that {TYPES_REFUSED}; {TYPES_ALLOWED}"
     return Failure("transient" if passing or refused else "terminal", text)
 
 

@@ -329,4 +329,11 @@ MUTANTS: Final = (
         'environment.get("AWS_ENDPOINT_URL") or environment.get("AWS_ENDPOINT_URL_S3") or ""',
         (f"{_UNIT}/lake/test_tables.py::test_storage_settings_come_from_the_environment",),
     ),
+    Mutant(
+        "what a stack has staged is committed to another catalog than before",
+        "infra/local/firn_local/kept_catalog.py",
+        "if before != now:",
+        "if not before:",
+        (f"{_UNIT}/local/test_kept_catalog.py::test_another_catalog_is_refused_and_the_one_of_before_is_named",),
+    ),
 )  # fmt: skip

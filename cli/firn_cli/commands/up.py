@@ -35,6 +35,10 @@ def command(
         str,
         typer.Option(metavar="URL", help="Keep tables here. Credentials come from the environment: docs/clouds.md."),
     ] = "",
+    catalog: Annotated[
+        str,
+        typer.Option(metavar="ADDRESS", help="Keep tables in this catalog: https://…, thrift://…, postgresql://…"),
+    ] = "",
 ) -> None:
     """Run all of Firn on this machine until Ctrl-C. HTTP and SQS ingress, storage and Spark jobs, on loopback only."""
     from firn.config.storage import read_place, read_staging
@@ -56,6 +60,7 @@ def command(
         queue_stream=queue_stream,
         staging=_place(staging, "--staging", read_staging),
         warehouse=_place(warehouse, "--warehouse", read_place),
+        catalog=catalog,
     )
     raise typer.Exit(up(given))
 

@@ -6,10 +6,12 @@ import sys
 import threading
 from collections.abc import Callable
 
+from firn.config.catalogs import shown
 from firn_local import commit_progress
 from firn_local.aws import REGION
 from firn_local.claim import AlreadyRunning
 from firn_local.intrinsics import TemplateError
+from firn_local.kept_catalog import OtherCatalog
 from firn_local.other_s3 import NoOtherS3
 from firn_local.serving import PortInUse
 from firn_local.stack import Options, Stack, StackError
@@ -33,7 +35,7 @@ def up(options: Options, say: Callable[[str], None] = print) -> int:
     stack = Stack(options, say, ready=greet)
     try:
         stack.start()
-    except (StackError, NoOtherS3, AlreadyRunning, PortInUse, TemplateError) as error:
+    except (StackError, NoOtherS3, OtherCatalog, AlreadyRunning, PortInUse, TemplateError) as error:
         print(f"firn: {error}", file=sys.stderr)
         return 2
     try:
@@ -49,10 +51,12 @@ def greeting(stack: Stack) -> list[str]:
     about = stack.description
     where = "S3 in memory: gone when the stack stops" if stack.options.s3 else f"files in {stack.dir}"
     if stack.options.other_s3 is not None:
-        where = f"S3 at {stack.options.other_s3.endpoint}, the catalog in {stack.dir}/other_s3"
+        where = f"S3 at {stack.options.other_s3.endpoint}"
+        where += "" if stack.options.catalog else f", the catalog in {stack.dir}/other_s3"
     told = {"staging": stack.options.staging, "warehouse": stack.options.warehouse}
     elsewhere = [f"{what} at {url}" for what, url in told.items() if url]
     where = ", ".join([*elsewhere, *([] if len(elsewhere) == len(told) else [where])])
+    catalog = [f"  catalog   {shown(stack.options.catalog)}"] if stack.options.catalog else []
     return [
         f"firn is up (process {about['pid']}); Ctrl-C stops it",
         f"  console   {about['url']}/console/",
@@ -61,5 +65,6 @@ def greeting(stack: Stack) -> list[str]:
         f"  metrics   {about['url']}/metrics",
         f"  AWS       {about['aws_endpoint']} (S3, SQS: keys test/test, {REGION}; EMR Serverless: those in stack.json)",
         f"  storage   {where}",
+        *catalog,
         f"  logs      {stack.dir}/logs, Spark's in {stack.dir}/jobs",
     ]

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from firn.config.alerts import Topic
+from firn.config.catalogs import shown
 from firn.config.model import Config
 from firn.deployment.config_text import config_text
 from firn.errors import FirnError
@@ -44,8 +45,8 @@ def passed_over(config: Config, environment: Mapping[str, str]) -> Iterator[str]
     if config.catalog.address not in ("", catalog):
         yield (
             f"`catalog:` of firn.yaml ({config.catalog.type}, {config.catalog.uri or 'its default address'}) is for "
-            "deployments, this stack's tables are in a catalog of its own: `python -m firn_local --catalog ADDRESS` "
-            "takes another"
+            f"deployments, this stack's tables are in the one at {shown(catalog)}: `firn up --catalog ADDRESS` takes "
+            "another (docs/catalogs.md)"
         )
     if config.warehouse.rstrip("/") not in ("", warehouse.rstrip("/")):
         yield (

@@ -37,6 +37,7 @@ from firn_local.image import NoSuchImage, manifest
 from firn_local.image import python as image_python
 from firn_local.intrinsics import load
 from firn_local.invoke_api import InvokeApi
+from firn_local.kept_catalog import keep
 from firn_local.other_s3 import OtherS3
 from firn_local.queues import create_queues
 from firn_local.spark_preparation import Preparation
@@ -125,8 +126,8 @@ class Stack:
         self.stop()
 
     def start(self) -> None:
-        """Start all parts; requests are answered then. Raises StackError, NoOtherS3, AlreadyRunning, PortInUse,
-        TemplateError."""
+        """Start all parts; requests are answered then. Raises StackError, NoOtherS3, OtherCatalog,
+        AlreadyRunning, PortInUse, TemplateError."""
         if self.options.config is not None and not self.options.config.is_file():
             raise StackError(
                 f"{self.options.config} does not exist: `firn init` writes a first one, --config names another"
@@ -231,7 +232,7 @@ class Stack:
 
     def _storage(self, aws: AwsEndpoint, template: Template) -> dict[str, str]:
         """Make the stores, and name them and how they are reached. With `s3` the catalog is new too: its tables' files
-        went with memory. Raises NoOtherS3."""
+        went with memory. Raises NoOtherS3, OtherCatalog."""
         other = self.options.other_s3
         if self.options.s3 or other is not None:
             folder = self.dir / ("s3" if other is None else "other_s3")  # what outlives memory is not lost with it
@@ -250,6 +251,8 @@ class Stack:
             data, catalog = (f"file://{self.dir}/staging", f"file://{self.dir}/warehouse"), self.dir / "catalog.db"
         uri = self.options.catalog or ("glue://" if self.options.glue else f"sqlite:///{catalog}")
         staging, warehouse = self.options.staging or data[0], self.options.warehouse or data[1]
+        if not staging.startswith("s3://") or other is not None:
+            keep(self.dir, staging, uri)
         reached = aws.credentials | ({} if other is None else other.variables)
         clouds = cloud_variables() if self.options.staging or self.options.warehouse else {}
         return {**reached, "FIRN_STAGING": staging, "FIRN_WAREHOUSE": warehouse, "FIRN_CATALOG_URI": uri, **clouds}

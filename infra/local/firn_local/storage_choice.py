@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from firn.config.catalogs import read_address
+from firn.config.catalogs import READ_ONLY, is_read_only, pyiceberg_properties, read_address
 from firn.config.storage import read_place, read_staging
 from firn.errors import ConfigError
 from firn_local.stack import Options
@@ -19,6 +19,11 @@ def refusal(options: Options) -> str | None:
             "--s3 forgets the tables when the stack stops, and what is at --staging would say that they are committed: "
             "leave out --s3, and add --warehouse if they are to be elsewhere too"
         )
+    if options.s3 and options.catalog and not options.warehouse:
+        return (
+            "--s3 forgets the tables' files when the stack stops, and the catalog at --catalog would still name them: "
+            "leave out --s3, or add --warehouse"
+        )
     if options.other_s3 is not None and options.staging and options.warehouse:
         return "nothing would be kept by --s3-endpoint, as --staging and --warehouse are elsewhere: leave one out"
     for name, url, read in (
@@ -29,7 +34,7 @@ def refusal(options: Options) -> str | None:
         except ValueError as error:
             return f"{name}: {error}"
     try:
-        _ = options.catalog and read_address(options.catalog)
+        read_only = bool(options.catalog) and is_read_only(pyiceberg_properties(read_address(options.catalog), {}))
     except ConfigError as error:
         return f"--catalog: {error}"
-    return None
+    return f"--catalog: {READ_ONLY}" if read_only else None

@@ -225,7 +225,7 @@ def test_a_purged_table_leaves_no_file(catalog: Catalog, table: Table) -> None:
 
 def test_the_doctor_finds_what_firn_rests_on_and_leaves_nothing(ground: Ground, catalog: Catalog) -> None:
     found = {one.name: one for one in CatalogCheck(ground.address, ground.warehouse, ground.env, "firn_check").checks()}
-    parts = ("reach", "create", "writers", "conflict", "drop")
+    parts = ("reach", "create", "writers", "conflict", "types", "drop")
     assert {name: found[name].ok for name in parts} == dict.fromkeys(parts, True), found
     assert found["catalog"].ok is (None if ground.kind == "glue" else True)
     assert not catalog.namespace_exists("firn_check")

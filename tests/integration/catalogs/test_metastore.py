@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -14,6 +15,7 @@ from pyiceberg.exceptions import CommitFailedException, NoSuchNamespaceError
 
 import firn_lake
 from firn.errors import ConfigError, TransientError, UnknownOutcome
+from firn_cli.catalog_check import CatalogCheck
 from firn_lake.catalogs.catalog import open_catalog
 from tests.hive import ALTER, Metastore, metastore, relayed
 from tests.integration.catalogs.test_answers import dead, hanging
@@ -178,3 +180,26 @@ def test_a_swap_names_the_metadata_that_it_saw(running: Metastore, table_in: Cal
 def test_a_table_in_no_namespace_is_refused(running: Metastore, table_in: Callable[[str], str]) -> None:
     with pytest.raises(NoSuchNamespaceError):
         opened(table_in("some"), running.url).create_table("nowhere.t", SCHEMA)
+
+
+def test_the_doctor_names_the_setting_by_which_columns_may_get_other_types(
+    running: Metastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The metastore as it is by default, which refuses that: set for each connection."""
+    from firn_lake.catalogs import hive
+
+    connected, refuses = hive._Metastores._connected, "metastore.disallow.incompatible.col.type.changes"
+
+    def by_default(self: Any, place: str) -> Any:
+        transport = connected(self, place)
+        hive._Session(transport, place)._client.setMetaConf(refuses, "true")
+        return transport
+
+    warehouse = f"file://{tmp_path}"
+    with monkeypatch.context() as patch:
+        patch.setattr(hive._Metastores, "_connected", by_default)
+        found = {one.name: one for one in CatalogCheck(running.url, warehouse, {}, "firn_check").checks()}
+    assert (found["conflict"].ok, found["types"].ok, found["drop"].ok) == (True, False, True), found
+    assert f"set {refuses} to false" in found["types"].found
+    assert "types incompatible" in found["types"].found
+    assert not opened(warehouse, running.url).namespace_exists("firn_check")

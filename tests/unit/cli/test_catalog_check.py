@@ -20,7 +20,7 @@ from firn_cli.check_parts import Check
 from firn_cli.main import main
 from firn_lake.catalogs.catalog import open_catalog
 
-PARTS = ["catalog", "reach", "create", "writers", "conflict", "drop"]
+PARTS = ["catalog", "reach", "create", "writers", "conflict", "types", "drop"]
 
 
 class Losing(SqlCatalog):
@@ -107,7 +107,7 @@ def test_a_catalog_that_is_away_is_said_to_be_so_and_nothing_more_is_tried(
     assert (code, found["reach"]["ok"]) == (1, False)
     assert "http://127.0.0.1:9" in found["reach"]["found"]
     assert "host and port" in found["reach"]["advice"]
-    assert [found[name]["found"] for name in PARTS[2:]] == ["not tried"] * 4
+    assert [found[name]["found"] for name in PARTS[2:]] == ["not tried"] * 5
 
 
 def test_a_catalog_that_loses_a_commit_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -339,6 +339,21 @@ def test_up_hands_its_rate_to_the_stack(
     assert given[0].rate == bytes_
 
 
+def test_up_keeps_tables_in_another_catalog_where_it_is_told_to_and_never_in_a_nessie(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(ROOT)
+    code, _, err = run(capsys, "up", "--dir", tmp_path / "a", "--catalog", "nessie+https://nessie.example.org/iceberg")
+    assert (code, "Firn only reads from it" in err) == (2, True), err
+    code, _, err = run(capsys, "up", "--dir", tmp_path / "a", "--catalog", "ftp://host:21")
+    assert (code, "ftp:// is the address of no catalog" in err) == (2, True), err
+    assert not (tmp_path / "a").exists()
+    given: list[Any] = []
+    monkeypatch.setattr("firn_local.up", lambda options: given.append(options) or 0)
+    assert run(capsys, "up", "--dir", tmp_path / "a", "--catalog", "thrift://metastore:9083")[0] == 0
+    assert given[0].catalog == "thrift://metastore:9083"
+
+
 def test_up_in_a_new_folder_begins_with_a_firn_yaml_for_own_rows(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

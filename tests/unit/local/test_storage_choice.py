@@ -26,6 +26,8 @@ AZURE = "abfss://lake@acme.dfs.core.windows.net/x"
         ({"staging": "s3://lake/a"}, "--staging: s3:// is not supported here"),
         ({"warehouse": "gs://"}, "--warehouse: 'gs://' names no bucket"),
         ({"catalog": "nonsense"}, "--catalog: catalog URI 'nonsense' has no scheme"),
+        ({"catalog": "nessie+https://nessie.example.org/iceberg"}, "--catalog: this catalog is a Nessie"),
+        ({"s3": True, "catalog": "thrift://hive.example.org"}, "the catalog at --catalog would still name them"),
     ],
 )
 def test_what_contradicts_itself_is_refused_before_anything_starts(

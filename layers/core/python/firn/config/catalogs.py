@@ -54,6 +54,15 @@ CREDENTIALS: Final = (
 """For the text of an error of whoever is not let in."""
 
 
+TYPES_REFUSED: Final = "columns have types incompatible with the existing columns"
+"""What a Hive Metastore says of a column that gets another type, or another place, in both engines."""
+
+TYPES_ALLOWED: Final = (
+    "set metastore.disallow.incompatible.col.type.changes to false in the Hive Metastore's metastore-site.xml (true by "
+    "default, which refuses columns that change their type or their place), and restart it"
+)
+"""What to do then."""
+
 NESSIE: Final = "nessie.is-nessie-catalog"
 """The property by which Nessie tells clients what it is, whatever its address looks like. For both engines."""
 

@@ -12,7 +12,13 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from hive_metastore.ThriftHiveMetastore import Client
-from hive_metastore.ttypes import EnvironmentContext, InvalidObjectException, LockResponse, MetaException
+from hive_metastore.ttypes import (
+    EnvironmentContext,
+    InvalidObjectException,
+    InvalidOperationException,
+    LockResponse,
+    MetaException,
+)
 from pyiceberg.catalog import MetastoreCatalog
 from pyiceberg.catalog.hive import HiveCatalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchNamespaceError
@@ -23,7 +29,16 @@ from thrift.Thrift import TApplicationException, TException
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
-from firn.config.catalogs import ANSWER, ANSWER_SECONDS, CONNECT, CONNECT_SECONDS, LOCK, LOCK_SECONDS
+from firn.config.catalogs import (
+    ANSWER,
+    ANSWER_SECONDS,
+    CONNECT,
+    CONNECT_SECONDS,
+    LOCK,
+    LOCK_SECONDS,
+    TYPES_ALLOWED,
+    TYPES_REFUSED,
+)
 from firn.errors import ConfigError, FirnError, TransientError, UnknownOutcome
 from firn_lake.catalogs import hive_locks
 
@@ -176,6 +191,11 @@ class _Session:
                 if name.startswith(_WRITES):
                     raise self._unknown(name, error.message) from error
                 raise TransientError(f"the Hive Metastore at {self._place} answers {name}: {error.message}") from error
+            except InvalidOperationException as error:
+                if TYPES_REFUSED not in str(error.message):
+                    raise
+                told = " ".join(str(error.message).split())
+                raise ConfigError(f"the Hive Metastore at {self._place} refuses: {told}. {TYPES_ALLOWED}") from error
             except InvalidObjectException as error:
                 raise NoSuchNamespaceError(str(error.message)) from error
             except TApplicationException as error:

@@ -1,0 +1,50 @@
+"""Which catalog has the tables of what a stack has staged: the same at each start, or changes that are committed there
+would be missing from the tables of another one, and nobody would commit them again."""
+
+import json
+import os
+from pathlib import Path
+from typing import Final
+
+from firn.config.catalogs import shown
+
+_FILE: Final = "catalogs.json"
+
+
+class OtherCatalog(Exception):
+    """What is staged was committed to another catalog. The text says what to do."""
+
+
+def keep(folder: Path, staging: str, catalog: str) -> None:
+    """Note in `folder` that what is at `staging` is committed to `catalog`, at the first start that says so; neither a
+    password nor a property of the address is kept. Raises OtherCatalog."""
+    file, now = folder / _FILE, shown(catalog)
+    known = _read(file)
+    before = known.get(staging) or _of_older(folder, staging) or now
+    if before != now:
+        raise OtherCatalog(
+            f"what is staged at {staging} was committed to the catalog at {before}, and not to {now}: start it with "
+            f"that one, or with another --dir. If it is the same catalog at another address, change that in {file}"
+        )
+    new = file.with_suffix(".new")
+    new.write_text(json.dumps({**known, staging: now}, indent=2) + "\n", "utf-8")
+    os.replace(new, file)
+
+
+def _read(file: Path) -> dict[str, str]:
+    try:
+        told = json.loads(file.read_text("utf-8"))
+        return {str(staging): str(catalog) for staging, catalog in told.items()}
+    except FileNotFoundError:
+        return {}
+    except (AttributeError, ValueError) as error:
+        raise OtherCatalog(
+            f"{file} can't be read ({error}): it is a JSON object of the address of what is staged to that of the "
+            "catalog with its tables; remove it if you know that the catalog is still the same"
+        ) from error
+
+
+def _of_older(folder: Path, staging: str) -> str:
+    """Of a folder of before this was noted: the file that a stack without --catalog commits to."""
+    file = folder / "catalog.db"
+    return f"sqlite:///{file}" if staging == f"file://{folder}/staging" and file.exists() else ""

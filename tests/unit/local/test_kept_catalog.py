@@ -1,0 +1,37 @@
+"""What is staged is committed to one catalog, at each start of a stack."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from firn_local.kept_catalog import OtherCatalog, keep
+
+REST = "https://user:secret@catalog.example.org/api#warehouse=lake"
+HIVE = "thrift://metastore:9083"
+
+
+def test_another_catalog_is_refused_and_the_one_of_before_is_named(tmp_path: Path) -> None:
+    keep(tmp_path, "gs://a/staging", REST)
+    keep(tmp_path, "gs://a/staging", "https://user:other@catalog.example.org/api#warehouse=lake&scope=x")
+    with pytest.raises(OtherCatalog, match=r"committed to the catalog at https://user@catalog.example.org/api"):
+        keep(tmp_path, "gs://a/staging", HIVE)
+    keep(tmp_path, "gs://b/staging", HIVE)
+    kept = json.loads((tmp_path / "catalogs.json").read_text())
+    assert kept == {"gs://a/staging": "https://user@catalog.example.org/api", "gs://b/staging": HIVE}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["catalogs.json"]
+
+
+def test_a_folder_of_before_is_known_by_its_own_catalog(tmp_path: Path) -> None:
+    (tmp_path / "catalog.db").touch()
+    with pytest.raises(OtherCatalog, match=r"catalog\.db, and not to thrift://metastore:9083"):
+        keep(tmp_path, f"file://{tmp_path}/staging", HIVE)
+    keep(tmp_path, "gs://a/staging", HIVE)
+    keep(tmp_path, f"file://{tmp_path}/staging", f"sqlite:///{tmp_path}/catalog.db")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "\xff"])
+def test_a_note_that_is_damaged_is_not_taken_for_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "catalogs.json").write_text(text, "latin-1")
+    with pytest.raises(OtherCatalog, match=r"catalogs\.json can't be read"):
+        keep(tmp_path, "gs://a/staging", HIVE)
