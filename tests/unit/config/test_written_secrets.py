@@ -1,6 +1,5 @@
 """No secret stands in an address, an argument of a job or Spark's parameters; and what is none is let through."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -138,7 +137,7 @@ class _Emr:
 )
 def test_no_job_is_started_with_one(field: str, text: str) -> None:
     settings: dict[str, Any] = {"staging": "s3://b", "warehouse": "s3://b/w", "job_entry_point": "s3://b/commit.py"}
-    jobs = EmrJobs(replace(Settings(**settings), **{field: text}), _Emr())
+    jobs = EmrJobs(Settings(**settings | {field: text}), _Emr())
     with pytest.raises(ConfigError, match="name the place of the secret instead") as caught:
         jobs.start("shop", 1, 2, 1)
     assert "c4nary" not in str(caught.value)
