@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote, urlsplit
 
 import pytest
 
@@ -23,7 +23,7 @@ def binaries() -> Path:
 
 @contextmanager
 def postgresql() -> Iterator[str]:
-    """The address of an empty database `lake`, as firn.yaml writes it."""
+    """The address of an empty database `lake`, with its user and password."""
     home = Path(tempfile.mkdtemp(prefix="firn-pg-"))  # pytest's own folders are for their owner only
     home.chmod(0o755)
     server = Postgres(binaries(), home / "data", "lake")
@@ -33,3 +33,12 @@ def postgresql() -> Iterator[str]:
     finally:
         server.stop()
         shutil.rmtree(home, ignore_errors=True)
+
+
+def as_catalog(address: str, secret: Path) -> str:
+    """The same database as a catalog's address, which names the file of its password: `secret` is written."""
+    parts = urlsplit(address)
+    secret.touch(mode=0o600)
+    secret.write_text(unquote(parts.password or ""))
+    where = parts._replace(netloc=f"{parts.username}@{parts.hostname}:{parts.port}", fragment="").geturl()
+    return f"{where}#firn.credential={quote(f'file:{secret}', safe=':/')}"

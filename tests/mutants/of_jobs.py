@@ -594,6 +594,13 @@ MUTANTS: Final = (
         ("tests/unit/runs/test_emr.py::test_no_job_is_started_that_could_not_reach_its_catalog",),
     ),
     Mutant(
+        "a job gets a secret as one of its Spark parameters",
+        f"{_CORE}/runs/emr.py",
+        "_expect_no_secret([*arguments, s.spark_submit_parameters])",
+        "_expect_no_secret(arguments)",
+        ("tests/unit/config/test_written_secrets.py::test_no_job_is_started_with_one",),
+    ),
+    Mutant(
         "a table that Firn only committed to is another deployment's no more",
         f"{_CORE}/tables/ownership.py",
         "if (state.key() is None and not committed) or",

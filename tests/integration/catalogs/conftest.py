@@ -11,7 +11,7 @@ from pyiceberg.catalog import Catalog
 from firn_lake.catalogs.catalog import open_catalog
 from firn_local.aws import AwsEndpoint
 from tests.hive import metastore
-from tests.postgresql import postgresql
+from tests.postgresql import as_catalog, postgresql
 from tests.rest_catalog import JARS, RestServer, own_jvm, rest_server
 
 
@@ -34,7 +34,7 @@ def _sqlite(folder: Path) -> Iterator[Ground]:
 
 def _postgresql(folder: Path) -> Iterator[Ground]:
     with postgresql() as address:
-        yield Ground("sql-postgresql", address, f"file://{folder}/warehouse")
+        yield Ground("sql-postgresql", as_catalog(address, folder / "secret"), f"file://{folder}/warehouse")
 
 
 @pytest.fixture(scope="session")

@@ -12,14 +12,14 @@ import pytest
 from pyiceberg.catalog import Catalog
 
 import firn_lake
-from firn.config.catalogs import NESSIE
+from firn.config.catalogs import FROM_ENVIRONMENT, NESSIE
 from firn.errors import ConfigError, TransientError, UnknownOutcome
 from firn_cli.catalog_check import CatalogCheck
 from firn_cli.check_parts import Check
 from firn_lake.catalogs.catalog import open_catalog
 from firn_spark.catalog_failover import answering
 from tests.integration.catalogs.test_contract import SCHEMA, ids, rows
-from tests.postgresql import postgresql
+from tests.postgresql import as_catalog, postgresql
 from tests.rest_catalog import RestServer
 
 pytestmark = pytest.mark.stack
@@ -198,16 +198,16 @@ class Proxy:
 
 
 @pytest.fixture(scope="module")
-def postgres() -> Iterator[str]:
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with postgresql() as address:
-        yield address
+        yield as_catalog(address, tmp_path_factory.mktemp("postgres") / "secret")
 
 
 def at(address: str, port: int) -> str:
     """The same by another port, with little patience."""
     parts = urlsplit(address)
-    where = parts._replace(netloc=f"{parts.username}:{parts.password}@127.0.0.1:{port}").geturl()
-    return f"{where}#firn.answer-seconds=0.5"
+    told = f"{parts.fragment}&firn.answer-seconds=0.5".lstrip("&")
+    return parts._replace(netloc=f"{parts.username}@127.0.0.1:{port}", fragment=told).geturl()
 
 
 @pytest.mark.parametrize("kind", ["dead", "hanging"])
@@ -215,21 +215,22 @@ def test_a_postgresql_that_does_not_answer_is_a_passing_error_that_names_it(kind
     with hanging() as stuck:
         port = urlsplit(stuck if kind == "hanging" else dead()).port
         began = time.monotonic()
+        address, secret = at("postgresql://u@x/lake", port or 0), {f"{FROM_ENVIRONMENT}CREDENTIAL": "secret"}
         with pytest.raises(TransientError, match=f"127.0.0.1:{port}") as caught:
-            open_catalog(at("postgresql://u:secret@x/lake", port or 0), f"file://{tmp_path}/warehouse", {})
+            open_catalog(address, f"file://{tmp_path}/warehouse", secret)
         assert time.monotonic() - began < 3
     assert "secret" not in str(caught.value)
 
 
 def test_a_postgresql_that_lets_nobody_in_says_why(postgres: str, tmp_path: Path) -> None:
-    nowhere = postgres.rpartition("/")[0] + "/nowhere"
-    stranger = postgres.replace(urlsplit(postgres).password or "", "wrong")
-    unlocked = postgres.replace(f":{urlsplit(postgres).password}@", "@")
-    with pytest.raises(ConfigError, match=r"authentication failed.*; the address has no password$"):
-        open_catalog(unlocked, f"file://{tmp_path}/warehouse", {})
-    for address in (nowhere, stranger):
-        with pytest.raises(ConfigError, match=r"refuses the connection: .*(does not exist|authentication failed)"):
-            open_catalog(address, f"file://{tmp_path}/warehouse", {})
+    nowhere = postgres.replace("/lake#", "/nowhere#")
+    warehouse, wrong = f"file://{tmp_path}/warehouse", {f"{FROM_ENVIRONMENT}CREDENTIAL": "wr0ng/@"}
+    with pytest.raises(ConfigError, match=r"authentication failed.*; it got no password: firn.credential names "):
+        open_catalog(postgres.partition("#")[0], warehouse, {})
+    for address, environment in ((nowhere, {}), (postgres, wrong)):
+        with pytest.raises(ConfigError, match=r"refuses the connection: .*(does not exist|authentication failed)") as e:
+            open_catalog(address, warehouse, environment)
+        assert "wr0ng" not in str(e.value)
 
 
 @pytest.mark.parametrize("done", [False, True])

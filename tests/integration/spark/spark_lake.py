@@ -11,6 +11,7 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
 
+from firn.auth.catalog_secret import catalog_environment
 from firn.config.names import TableName
 from firn.ingest import accept
 from firn.log import cuts, epochs, published_configs
@@ -77,7 +78,8 @@ class Lake:
         self.lines: list[dict[str, Any]] = []
         # A session of its own: the catalog `firn` is bound to a folder when it is first used.
         self.spark = spark.newSession()
-        for name, value in session.catalog_settings(answering(self.catalog_uri), self.warehouse, os.environ).items():
+        secrets = catalog_environment(self.catalog_uri, os.environ)
+        for name, value in session.catalog_settings(answering(self.catalog_uri), self.warehouse, secrets).items():
             if name.startswith("spark.sql.catalog."):
                 self.spark.conf.set(name, value)
         self.catalog: Catalog = (

@@ -29,7 +29,8 @@ def lake_at(spark: SparkSession, folder: Path, server: RestServer) -> Lake:
     """As a job of its own: with a session, and so with a catalog and a token, of its own."""
     tokens = server.tokens
     assert tokens is not None
-    told = {"credential": tokens.credential, "oauth2-server-uri": tokens.url, "firn.answer-seconds": "2"}
+    (folder / "client").write_text(tokens.credential)
+    told = {"firn.credential": f"file:{folder}/client", "oauth2-server-uri": tokens.url, "firn.answer-seconds": "2"}
     own = "&".join(f"{name}={quote(value)}" for name, value in told.items())
     return Lake(spark, folder, config(), catalog_uri=f"{server.url}#{own}")
 

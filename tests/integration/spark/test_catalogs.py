@@ -31,7 +31,7 @@ from firn_spark.tables.evolve import Table, Tables, _check_writable
 from tests.hive import Metastore
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event
-from tests.postgresql import postgresql
+from tests.postgresql import as_catalog, postgresql
 from tests.rest_catalog import RestServer, rest_server
 from tests.soak import LONG
 
@@ -56,9 +56,9 @@ def rest(spark: SparkSession, tmp_path: Path) -> Iterator[RestLake]:
 
 
 @pytest.fixture(scope="module")
-def postgres() -> Iterator[str]:
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with postgresql() as address:
-        yield address
+        yield as_catalog(address, tmp_path_factory.mktemp("postgres") / "secret")
 
 
 @pytest.fixture

@@ -163,7 +163,7 @@ def test_of_each_kind_it_is_said_how_it_was_tried(kind: Any) -> None:
         ("https://dbc-1.cloud.databricks.com/api/2.1/unity-catalog/iceberg-rest", "Unity Catalog"),
         ("https://biglake.googleapis.com/iceberg/v1/restcatalog", "Google BigLake"),
         ("https://catalog.example.org/", "Iceberg REST"),
-        ("postgresql://u:p@sqlite.example.org/c", "PostgreSQL"),
+        ("postgresql://u@sqlite.example.org/c", "PostgreSQL"),
     ],
 )
 def test_a_catalog_is_known_by_its_address(address: str, name: str) -> None:

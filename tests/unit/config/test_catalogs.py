@@ -88,9 +88,12 @@ def test_secrets_come_from_the_environment_to_both_engines() -> None:
 
 
 def test_a_postgresql_catalog_is_spelled_for_each_engine() -> None:
-    address = read_address("postgresql://u%40x:p%2Fw@h:5433/lake")
-    assert pyiceberg_properties(address, {})["uri"] == "postgresql+pg8000://u%40x:p%2Fw@h:5433/lake"
-    told = spark_properties(address, {})
+    address = read_address("postgresql://u%40x@h:5433/lake")
+    environment = {"PYICEBERG_CATALOG__FIRN__CREDENTIAL": "p/w"}
+    assert pyiceberg_properties(address, environment)["uri"] == "postgresql+pg8000://u%40x:p%2Fw@h:5433/lake"
+    assert pyiceberg_properties(address, {})["uri"] == "postgresql+pg8000://u%40x@h:5433/lake"
+    assert "jdbc.password" not in spark_properties(address, {})
+    told = spark_properties(address, environment)
     assert told["uri"] == "jdbc:postgresql://h:5433/lake"
     assert (told["jdbc.user"], told["jdbc.password"]) == ("u@x", "p/w")
     assert jdbc_uri("postgresql+pg8000://h/lake") == "jdbc:postgresql://h:5432/lake"

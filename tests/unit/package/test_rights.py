@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from firn.config.written_secrets import secret_in
 from firn_local import template
 from firn_local.environment import TEMPLATE
 from firn_local.intrinsics import load
@@ -71,6 +72,42 @@ def test_glue_is_also_reached_where_firn_yaml_names_the_catalog_and_databases_ar
 ) -> None:
     found = grants(TEMPLATE, role, {"CatalogUri": uri, "GlueDatabases": databases})
     assert any(one.action == "glue:GetTable" for one in found) == reached
+
+
+@pytest.mark.parametrize("role", ["JobRole", "TierRole", "QueryRole", "DispatchRole", "IngestQueueRole", "CompactRole"])
+@pytest.mark.parametrize(
+    "uri", ["https://c.example.org/#firn.credential=secretsmanager:firn/dev/catalog/c", "", "glue://"]
+)
+def test_the_secret_of_another_catalog_is_known_to_who_opens_it_and_to_no_other(role: str, uri: str) -> None:
+    found = grants(TEMPLATE, role, {"CatalogUri": uri, "Environment": "dev"})
+    where = {
+        "secretsmanager:GetSecretValue": "arn:aws:secretsmanager:us-east-1:123456789012:secret:firn/{}-AbCdEf",
+        "ssm:GetParameter": "arn:aws:ssm:us-east-1:123456789012:parameter/firn/{}",
+    }
+    for action, arn in where.items():
+        may = [one.resource for one in found if one.action == action]
+        opens = role in ("JobRole", "TierRole") and uri != "glue://"
+        # The query function knows its readers' keys, which are anywhere below firn/dev/.
+        assert any(fnmatchcase(arn.format("dev/catalog/c"), one) for one in may) == (opens or role == "QueryRole")
+        assert not any(fnmatchcase(arn.format("prod/catalog/c"), one) for one in may)
+        if role != "QueryRole":
+            assert not any(fnmatchcase(arn.format("dev/shop"), one) for one in may)
+
+
+@pytest.mark.parametrize(
+    ("uri", "taken"),
+    [
+        ("", True), ("glue://", True), ("glue://123456789012", True), ("sqlite:////tmp/a b/catalog.db", True),
+        ("postgresql://firn@db.example.org:5432/lake#firn.credential=secretsmanager:firn/dev/catalog/pg", True),
+        ("https://a:8181/x,https://b:8181/x#warehouse=lake&firn.credential=ssm:/firn/dev/catalog/c", True),
+        ("postgresql://firn:c4nary@db.example.org/lake", False), ("https://u:c4n/ary@c.example.org/", False),
+        ("https://c.example.org/#token=c4nary", False), ("https://c.example.org/#x=y&credential=a:c4nary", False),
+    ],
+)  # fmt: skip
+def test_the_parameter_of_the_catalog_takes_no_secret(uri: str, taken: bool) -> None:
+    parameter = load(TEMPLATE.read_text())["Parameters"]["CatalogUri"]
+    assert bool(re.fullmatch(parameter["AllowedPattern"], uri)) == taken
+    assert (secret_in(uri) is None) == taken, "what the template lets through, jobs are started with"
 
 
 def test_as_many_databases_can_be_named_as_the_documents_say() -> None:

@@ -33,7 +33,7 @@ def catalog_environment(
         found = ()
     if not found:
         raise ConfigError(
-            f"there is no secret at {place}: create it with CLIENT_ID:SECRET in it, or correct {CREDENTIAL_PLACE} "
-            "under catalog.properties in firn.yaml"
+            f"there is no secret at {place}: create it with CLIENT_ID:SECRET in it (a database's: its password), or "
+            f"correct {CREDENTIAL_PLACE} under catalog.properties in firn.yaml"
         )
     return {**environment, _NAME: found[0]}

@@ -4,12 +4,13 @@ told of it. Pure: nothing is opened here.
 One text is the address of a catalog, as jobs and commands are given it:
 
     sqlite:////data/catalog.db
-    postgresql://user:password@host:5432/database
+    postgresql://user@host:5432/database#firn.credential=secretsmanager:firn/dev/catalog
     glue://  or  glue://123456789012
     https://a.example.org/api,https://b.example.org/api#warehouse=lake
 
 Several places, with commas between, are servers of one catalog: the next is asked where one does not answer. After `#`
-come the catalog's own properties, which no request carries. Both engines are given them under the same names.
+come the catalog's own properties, which no request carries. Both engines are given them under the same names. No secret
+stands in an address: jobs get it as an argument. It comes by the environment, or from the place of `firn.credential`.
 """
 
 import re
@@ -19,6 +20,7 @@ from typing import Final
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from firn.config.region import region_of
+from firn.config.written_secrets import secret_in
 from firn.errors import ConfigError
 
 BUSY_TIMEOUT_SECONDS: Final = 30
@@ -43,6 +45,9 @@ _WAITS: Final = ((CONNECT, CONNECT_SECONDS), (ANSWER, ANSWER_SECONDS), (LOCK, LO
 FROM_ENVIRONMENT: Final = "PYICEBERG_CATALOG__FIRN__"
 """PyIceberg's own prefix: …__OAUTH2_SERVER_URI is the property oauth2-server-uri. Secrets come this way."""
 
+CREDENTIAL: Final = "credential"
+"""The property with the secret: CLIENT_ID:SECRET of a REST catalog, the password of a SQL one."""
+
 CREDENTIAL_PLACE: Final = "firn.credential"
 """The property that says where the property `credential` is: secretsmanager:NAME, ssm:/NAME or file:/PATH."""
 
@@ -62,6 +67,12 @@ TYPES_ALLOWED: Final = (
     "default, which refuses columns that change their type or their place), and restart it"
 )
 """What to do then."""
+
+BY_REFERENCE: Final = (
+    f"take it out, and write the place of it behind the address, #{CREDENTIAL_PLACE}=secretsmanager:NAME (ssm:/NAME, "
+    f"file:/PATH), or set {FROM_ENVIRONMENT}CREDENTIAL in the environment, of the jobs too"
+)
+"""What to do with a secret in an address: for the text of an error."""
 
 NESSIE: Final = "nessie.is-nessie-catalog"
 """The property by which Nessie tells clients what it is, whatever its address looks like. For both engines."""
@@ -113,8 +124,11 @@ class Kind:
 
 
 def read_address(text: str) -> Address:
-    """The catalog that an address means. Raises ConfigError, which names the kinds and never a password."""
+    """The catalog that an address means. Raises ConfigError, which names the kinds and never a password; also for an
+    address that holds a secret."""
     written = text.strip()
+    if (held := secret_in(written)) is not None:
+        raise ConfigError(f"the catalog's address holds {held} and jobs get it as an argument: {BY_REFERENCE}")
     scheme = written.partition("://")[0].lower() if "://" in written else ""
     kind = next((one for one in KINDS.values() if scheme.partition("+")[0] in one.schemes), None)
     if kind is None:
@@ -180,25 +194,30 @@ def _own(address: Address, environment: Mapping[str, str]) -> dict[str, str]:
     return {**address.properties, **added}
 
 
-def _sql(address: Address, _environment: Mapping[str, str]) -> dict[str, str]:
+def _sql(address: Address, environment: Mapping[str, str]) -> dict[str, str]:
     uri = address.places[0]
     scheme, _, rest = uri.partition("://")
-    if scheme in ("postgresql", "postgres"):
+    if scheme in ("postgresql", "postgres", "postgresql+pg8000"):
+        password = _own(address, environment).get(CREDENTIAL)
+        user, at, where = rest.rpartition("@")
+        if password and at:
+            rest = f"{user.partition(':')[0]}:{quote(password, safe='')}@{where}"
         return {"type": "sql", "uri": f"postgresql+pg8000://{rest}"}
     if scheme.startswith("sqlite") and "timeout=" not in urlsplit(uri).query:
         return {"type": "sql", "uri": f"{uri}{'&' if urlsplit(uri).query else '?'}timeout={BUSY_TIMEOUT_SECONDS}"}
     return {"type": "sql", "uri": uri}
 
 
-def _sql_spark(address: Address, _environment: Mapping[str, str]) -> dict[str, str]:
+def _sql_spark(address: Address, environment: Mapping[str, str]) -> dict[str, str]:
     # V1 and the catalog's name make the rows of PyIceberg's SqlCatalog("firn") and of Spark's the same rows.
     told = {"catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog", "jdbc.schema-version": "V1"}
     uri = address.places[0]
     told["uri"] = jdbc_uri(uri)
     if not uri.startswith("sqlite"):
-        parts = urlsplit(uri)
-        named = {"jdbc.user": parts.username, "jdbc.password": parts.password}
-        told |= {name: unquote(value) for name, value in named.items() if value}
+        if user := urlsplit(uri).username:
+            told["jdbc.user"] = unquote(user)
+        if password := _own(address, environment).get(CREDENTIAL):
+            told["jdbc.password"] = password
         waits = {name: float(address.properties.get(name, seconds)) for name, seconds in _WAITS}
         # The driver counts whole seconds, and 0 is for ever.
         told |= {"jdbc.connectTimeout": f"{max(1, waits[CONNECT]):.0f}"}

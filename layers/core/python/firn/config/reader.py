@@ -47,6 +47,7 @@ from firn.config.secret_addresses import checked_place
 from firn.config.shared_tables import Placed, check_targets
 from firn.config.storage import is_cloud, read_catalog_uri, read_warehouse
 from firn.config.table_rules_reader import read_tables
+from firn.config.written_secrets import is_secret_name, secret_in
 from firn.config.yaml_tree import YamlProblem, read
 
 _STREAM_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
@@ -54,7 +55,6 @@ _MOST_EVENTS: Final = 10**12
 _MAX_GENERATION: Final = 2**32 - 1  # four bytes of a position
 _MOST_ORDERING: Final = 2  # fields that a position holds
 _MAX_TABLES: Final = 1_000_000
-_SECRET: Final = re.compile(r"password|secret|token|credential|access[-_.]?key", re.IGNORECASE)
 
 _TOP_KEYS: Final = (
     "catalog", "warehouse", "targets", "care", "query", "console", "sources", "alerts", "streams", FILES
@@ -137,12 +137,13 @@ def _catalog(section: Section) -> CatalogConfig:
         if name == CREDENTIAL_PLACE:
             where = "where the secret is: secretsmanager:NAME, ssm:/NAME or file:/PATH"
             properties[name] = below.parsed(name, checked_place, "", where)
-        elif _SECRET.search(name):
+        elif is_secret_name(name) or (value is not None and secret_in(value)):
             below.note(
                 name,
                 "is a secret, and this file is stored beside the data; take it out and set it in the environment "
                 f"(PYICEBERG_CATALOG__FIRN__{re.sub('[^A-Z0-9]+', '_', name.upper())}), or write "
-                f"{CREDENTIAL_PLACE}: and the place of a secret that holds CLIENT_ID:SECRET",
+                f"{CREDENTIAL_PLACE}: and the place of a secret that holds CLIENT_ID:SECRET (a database's: its "
+                "password)",
             )
         elif value is not None:
             properties[name] = value

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Final
 
+from firn.config.written_secrets import secret_in
+
 SCHEMES: Final = ("s3", "gs", "abfss", "file")
 _EXAMPLES: Final = {
     "s3": "s3://bucket/prefix",
@@ -23,8 +25,6 @@ _CONTAINER: Final = re.compile(r"[a-z0-9](-?[a-z0-9]){2,62}")
 _ACCOUNT: Final = re.compile(r"[a-z0-9]{3,24}")
 _GCS_BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
-# A password in an address: user:password@host.
-_PASSWORD: Final = re.compile(r"[^/@:]*:[^/@]+@")
 
 
 def read_warehouse(text: str) -> str:
@@ -39,6 +39,7 @@ def is_cloud(address: str) -> bool:
 
 def read_staging(text: str, schemes: Sequence[str]) -> str:
     """The same of staged data, whose account may be the environment's: `az://container/prefix` is taken too."""
+    _expect_no_secret(text)
     found = re.fullmatch(r"az://([^/]*)(/.*)?", text.strip().rstrip("/"), re.DOTALL)
     if found is None:
         return read_place(text, schemes)
@@ -50,12 +51,11 @@ def read_staging(text: str, schemes: Sequence[str]) -> str:
 def read_place(text: str, schemes: Sequence[str]) -> str:
     """An address that jobs write to, without a slash at its end. `schemes`: those of SCHEMES that are taken. Raises
     ValueError, whose text says what to write."""
+    _expect_no_secret(text)
     found = _URL.fullmatch(text.strip())
     if found is None:
         raise ValueError(f"{text!r} is not an address; write s3://bucket/prefix, or file:///absolute/path for a folder")
     scheme, rest = found.group(1), found.group(2).rstrip("/")
-    if _PASSWORD.match(rest):
-        raise ValueError("holds a password, and this file is stored beside the data; take it out of the address")
     if scheme not in schemes:
         raise ValueError(_refusal(scheme, schemes))
     if scheme == "file" and not rest.startswith("/"):
@@ -67,6 +67,14 @@ def read_place(text: str, schemes: Sequence[str]) -> str:
     if scheme == "gs" and not _GCS_BUCKET.fullmatch(rest.partition("/")[0]):
         raise ValueError(f"{rest.partition('/')[0]!r} is not a bucket's name; write {_EXAMPLES[scheme]}")
     return f"{scheme}://{rest}"
+
+
+def _expect_no_secret(text: str) -> None:
+    if (held := secret_in(text)) is not None:
+        raise ValueError(
+            f"holds {held} and an address is stored beside the data; take it out, and give it by the environment "
+            "(docs/clouds.md)"
+        )
 
 
 def _refusal(scheme: str, schemes: Sequence[str]) -> str:
@@ -90,7 +98,10 @@ def _check_azure(rest: str) -> None:
 
 
 def read_catalog_uri(text: str) -> str:
-    """The catalog's address as it is. Raises ValueError if it (or one of several, with commas) holds a password."""
-    if any(_PASSWORD.match(place.partition("://")[2]) for place in text.split(",")):
-        raise ValueError("holds a password, and this file is stored beside the data; set FIRN_CATALOG_URI instead")
+    """The catalog's address as it is. Raises ValueError if it (or one of several, with commas) holds a secret."""
+    if (held := secret_in(text)) is not None:
+        raise ValueError(
+            f"holds {held} and this file is stored beside the data; take it out, and write the place of it: "
+            "properties: {firn.credential: 'secretsmanager:NAME'}"
+        )
     return text.strip()

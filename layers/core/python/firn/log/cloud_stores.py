@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
+from firn.config.written_secrets import secret_in
 from firn.errors import ConfigError
 
 AZURE: Final = frozenset({"az", "abfs", "abfss", "azure"})
@@ -38,6 +39,12 @@ GOOGLE_KEY_FILE: Final = "GOOGLE_APPLICATION_CREDENTIALS"
 _GOOGLE_KINDS: Final = ("service_account", "authorized_user")
 
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+def expect_no_secret(url: str) -> None:
+    """Raises ConfigError, which does not repeat it, if a storage's address holds a secret."""
+    if (held := secret_in(url)) is not None:
+        raise ConfigError(f"a storage's address holds {held}: take it out, give it by the environment (docs/clouds.md)")
 
 
 def with_azure_key(environment: Mapping[str, str]) -> Mapping[str, str]:

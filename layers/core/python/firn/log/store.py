@@ -79,13 +79,14 @@ def open_store(url: str, *, seconds: int = 8) -> Store:
     S3 takes region and endpoint from the AWS_* environment, and credentials by firn/log/credentials.py; Azure and
     Google take theirs by firn/log/cloud_stores.py. A plain-http endpoint is used only on loopback. `memory://` gives
     one store per name and process. `seconds`: how long a request may take; by default three fit into a Lambda's 30 s.
-    Raises StorageUnavailable if the URL can't be opened, ConfigError if region, account or credentials are missing.
+    Raises StorageUnavailable if the URL can't be opened, ConfigError for missing region, account or credentials.
     """
     parts = urlsplit(url)
     if parts.scheme == "memory":
         return _memory.setdefault(url, obstore.store.MemoryStore())
     if parts.scheme == "file":
         return obstore.store.LocalStore(_folder(url), mkdir=True)  # type: ignore[no-any-return]
+    cloud_stores.expect_no_secret(url)
     options: dict[str, Any] = {"client_options": _CLIENT | {"timeout": f"{seconds}s"}, "retry_config": dict(_RETRY)}
     if parts.scheme == "s3":
         options |= {"region": region_of(os.environ)}

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from firn.config.reach import unreachable
+from firn.config.written_secrets import is_secret_name, secret_in
 from firn.errors import ConfigError, FirnError, TerminalError, TransientError, UnknownOutcome
 from firn.runs.job_runs import ACTIVE, Run, parse_name, run_name
 from firn.settings import Settings
@@ -112,6 +113,7 @@ class EmrJobs:
         s = self._settings
         if (why := unreachable(s.catalog_uri, s.jobs_region)) is not None:
             raise ConfigError(why)  # what is staged waits, and no attempt is counted
+        _expect_no_secret([*arguments, s.spark_submit_parameters])
         if s.job_sha256:  # start.py runs the script out of the archive, once that has this hash
             folder, _, script = entry_point.rpartition("/")
             entry_point, arguments = f"{folder}/{START}", [s.job_sha256, script, *arguments]
@@ -152,6 +154,19 @@ class EmrJobs:
             return getattr(self._client, operation)(**request)  # type: ignore[no-any-return]
         except (BotoCoreError, ClientError) as error:
             raise _failure(operation, error) from error
+
+
+def _expect_no_secret(words: Sequence[str]) -> None:
+    """Raises ConfigError, which repeats no value: whoever may look at job runs reads a run's arguments."""
+    for before, word in zip(("", *words), words, strict=False):
+        held = secret_in(word if not is_secret_name(before) else f"{before.lstrip('-')}={word}")
+        if held is not None:
+            where = before if before.startswith("--") else "FIRN_SPARK_SUBMIT_PARAMETERS"
+            raise ConfigError(
+                f"{where} of a job holds {held} and whoever may look at job runs could read it: take it out, and name "
+                "the place of the secret instead (firn.credential behind the catalog's address, FIRN_AZURE_KEY for a "
+                "storage account), which the job reads by itself"
+            )
 
 
 def _failure(operation: str, error: Any) -> FirnError:

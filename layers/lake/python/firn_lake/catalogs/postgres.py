@@ -8,10 +8,11 @@ from pyiceberg.catalog.sql import SqlCatalog
 from sqlalchemy import create_engine, event
 from sqlalchemy.engine import ExceptionContext
 
-from firn.config.catalogs import ANSWER, ANSWER_SECONDS
+from firn.config.catalogs import ANSWER, ANSWER_SECONDS, CREDENTIAL_PLACE
 from firn.errors import ConfigError, TransientError, UnknownOutcome
 
 _PORT: Final = 5432
+_NO_PASSWORD: Final = f"; it got no password: {CREDENTIAL_PLACE} names the place of one"
 
 
 class PostgresCatalog(SqlCatalog):
@@ -30,7 +31,7 @@ class PostgresCatalog(SqlCatalog):
 
         @event.listens_for(self.engine, "do_connect")
         def connected(dialect: Any, _record: Any, given: Any, named: dict[str, Any]) -> Any:
-            given_none = "" if named.get("password") else "; the address has no password"
+            given_none = "" if named.get("password") else _NO_PASSWORD
             named["password"] = named.get("password") or ""  # without any, pg8000 fails before the server refuses
             try:
                 return _heard(dialect.connect(*given, **named), dialect.loaded_dbapi.InterfaceError)
