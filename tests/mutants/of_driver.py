@@ -467,6 +467,20 @@ MUTANTS: Final = (
         (f"{_FORMAT_3}::test_what_a_removal_does_not_take_is_named",),
     ),
     Mutant(
+        "a data file is taken for what it was in another snapshot",
+        f"{_SPARK}/tables/planned_files.py",
+        "self._kept.get((snapshot, path))",
+        "next((file for (_, known), file in self._kept.items() if known == path), None)",
+        ("tests/unit/spark/test_planned_files.py::test_a_data_file_is_what_it_was_in_the_snapshot_that_was_looked_at",),
+    ),
+    Mutant(
+        "vectors that came after the look-up are no hindrance",
+        f"{_SPARK}/tables/removals.py",
+        "if self.vectors and self.snapshot != since:",
+        "if not self.vectors and self.snapshot != since:",
+        (f"{_FORMAT_3}::test_what_a_removal_does_not_take_is_named",),
+    ),
+    Mutant(
         "rows that are written again get new ids",
         f"{_SPARK}/files/row_lineage.py",
         "if table.state.version > OLDEST_FORMAT else layout",

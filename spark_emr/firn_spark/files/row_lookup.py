@@ -22,6 +22,7 @@ from firn_spark.tables.deletes import DeleteFile
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.java import elements, java_class
 from firn_spark.tables.objects import Objects
+from firn_spark.tables.planned_files import PlannedFile
 
 T = TypeVar("T")
 
@@ -129,9 +130,11 @@ def plan(spark: SparkSession, table: Table, wanted: Wanted, limits: Limits | Non
         iterator = tasks.iterator()
         while iterator.hasNext():
             task = iterator.next()
-            file = task.file()
-            gone.addAll(task.deletes())
-            found.append(file.location())
+            file, mine = task.file(), task.deletes()
+            path = str(file.location())
+            gone.addAll(mine)
+            found.append(path)
+            table.planned.keep(snapshot, path, PlannedFile(file, mine))
             foreign = foreign or not readable_files.is_parquet(file)
             rows += file.recordCount()
             if limits is not None:
