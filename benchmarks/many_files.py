@@ -1,9 +1,11 @@
 """Commits that touch ten data files of a table of very many, in both of Iceberg's formats and both homes of the engine.
 
-    python -m benchmarks.many_files [--files 10000 100000] [--commits 8] [--spec 'bucket(16, id)'] [--home slices]
+    python -m benchmarks.many_files [--files 10000 100000] [--commits 8] [--spec "bucket(16, id)"] [--home slices]
+        [--beside]
 
-All but ten of the data files, and most vectors of format 3, are metadata alone: no commit reads them, as none of its
-keys is between their bounds. One JSON line for each table: CPU seconds of a commit (all processes), each, sorted.
+The table is sorted by its key, and the ten are spread over it (`--beside`: they are its first). All other data files,
+and their deletion vectors of format 3, are metadata alone: no commit reads them, as none of its keys is between their
+bounds. One JSON line for each table: CPU seconds of a commit (all processes), each, sorted.
 """
 
 import argparse
@@ -11,7 +13,7 @@ import copy
 import json
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -37,8 +39,8 @@ _EVENTS: Final = 1_000  # of each commit
 _WARM: Final = 2  # commits that are not counted
 
 
-def made(session: SparkSession, version: str, files: int, spec: str) -> Lake:
-    """A lake with the table, of so many data files."""
+def made(session: SparkSession, version: str, files: int, spec: str, step: int) -> Lake:
+    """A lake with the table, of so many data files, of which each `step`-th is one."""
     lake = spark.emptied(session, CACHE / "runs" / f"many-files-{version}-{files}")
     columns = [Column("id", Type("long"), required=True), Column("name", Type("string")), Column("n", Type("int"))]
     properties = {"firn.key": '["id"]', "firn.mode": "mirror", "firn.stream": firn_case.STREAM}
@@ -49,19 +51,20 @@ def made(session: SparkSession, version: str, files: int, spec: str) -> Lake:
     table = tables.create(TableName.parse(TABLE), lake.warehouse, columns, MIRROR_METADATA, fields, properties)
     position = bytes(WIDTH - 5) + (23_000_000_000).to_bytes(5) + b"\2" + bytes(8)
     rows = lake.spark.range(0, _TOUCHED * _ROWS, 1, _TOUCHED).select(
-        "id",
+        (f.col("id") + f.floor(f.col("id") / _ROWS) * (step - 1) * _ROWS).alias("id"),
         f.concat(f.lit("name-"), f.col("id") % 1000).alias("name"),
         (f.col("id") % 100).cast("int").alias("n"),
         f.lit(position).alias(POSITION),
         f.lit(firn_case.LOADED).alias(TIME),
     )
     rows.writeTo(f"firn.{TABLE}").append()
-    _fill(lake.spark, tables.look_again(table), files, vectors=version == "3")
+    others = [n for n in range(files) if n % step or n >= step * _TOUCHED]
+    _fill(lake.spark, tables.look_again(table), others, vectors=version == "3")
     return lake
 
 
-def _fill(session: SparkSession, table: Table, files: int, *, vectors: bool) -> None:
-    """Data files that are metadata alone, up to so many; with a deletion vector each."""
+def _fill(session: SparkSession, table: Table, others: Sequence[int], *, vectors: bool) -> None:
+    """Data files of these numbers that are metadata alone; with a deletion vector each."""
     parser, specs = java_class(session, "org.apache.iceberg.ContentFileParser"), table.java.specs()
     mapper = java_class(session, "org.apache.iceberg.util.JsonUtil").mapper()
     there = [task.file() for task in elements(table.java.newScan().includeColumnStats().planFiles())]
@@ -69,7 +72,7 @@ def _fill(session: SparkSession, table: Table, files: int, *, vectors: bool) -> 
     number = next(int(one["id"]) for one in table.state.fields if one["name"] == "id")
     place = like["lower-bounds"]["keys"].index(number)
     added, deletes = table.java.newAppend(), table.java.newRowDelta()
-    for n in range(files - len(there)):
+    for n in others:
         file = _file(like, place, n)
         added.appendFile(parser.fromJson(mapper.readTree(json.dumps(file)), specs))
         if vectors:
@@ -83,7 +86,7 @@ def _file(like: dict[str, Any], place: int, n: int) -> dict[str, Any]:
     """A data file of keys that no commit touches."""
     file = copy.deepcopy(like)
     file["file-path"] = file["file-path"].replace(".parquet", f"-{n}.parquet")
-    for name, key in (("lower-bounds", 10**9 + n * _ROWS), ("upper-bounds", 10**9 + (n + 1) * _ROWS - 1)):
+    for name, key in (("lower-bounds", n * _ROWS), ("upper-bounds", (n + 1) * _ROWS - 1)):
         file[name]["values"][place] = key.to_bytes(8, "little").hex().upper()
     if values := file.get("partition"):
         for each in list(values) if isinstance(values, dict) else range(len(values)):
@@ -102,11 +105,12 @@ def _vector(file: dict[str, Any], n: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _gone(commits: int) -> Iterator[list[int]]:
+def _gone(commits: int, step: int) -> Iterator[list[int]]:
     """The keys that each commit deletes, of all of the ten files."""
     picked = random.Random(1).sample(range(_TOUCHED * _ROWS), commits * _EVENTS)
     for n in range(commits):
-        yield picked[n * _EVENTS : (n + 1) * _EVENTS]
+        some = picked[n * _EVENTS : (n + 1) * _EVENTS]
+        yield [one + one // _ROWS * (step - 1) * _ROWS for one in some]
 
 
 def main() -> None:
@@ -117,20 +121,22 @@ def main() -> None:
     arguments.add_argument("--commits", type=int, default=8)
     arguments.add_argument("--spec", default="")
     arguments.add_argument("--home", default="driver")
+    arguments.add_argument("--beside", action="store_true")
     given = arguments.parse_args()
     os.environ["FIRN_DRIVER_EVENTS"] = "0" if given.home == "slices" else "20000"
-    session, gone = spark.start(), list(_gone(_WARM + given.commits))
+    session, commits = spark.start(), _WARM + given.commits
     cases = [(version, files) for files in given.files for version in given.formats]
-    lakes = {case: made(session, *case, given.spec) for case in cases}
-    places = {case: staged(lake, gone) for case, lake in lakes.items()}
+    steps = {files: 1 if given.beside else files // _TOUCHED for files in given.files}
+    lakes = {case: made(session, *case, given.spec, steps[case[1]]) for case in cases}
+    places = {case: staged(lake, list(_gone(commits, steps[case[1]]))) for case, lake in lakes.items()}
     spent: dict[tuple[str, int], list[float]] = {case: [] for case in cases}
-    for n in range(1, len(gone) + 1):
+    for n in range(1, commits + 1):
         for case in cases if n % 2 else cases[::-1]:
             seconds, _ = timed(partial(firn_case.commit_epochs, lakes[case], places[case], n, n))
             if n > _WARM:
                 spent[case].append(round(seconds, 2))
     for (version, files), each in spent.items():
-        told = {"format": version, "files": files, "spec": given.spec, "home": given.home}
+        told = {"format": version, "files": files, "spec": given.spec, "home": given.home, "beside": given.beside}
         print(json.dumps(told | {"commit_cpu_seconds": sorted(each)}), flush=True)
     session.stop()
 

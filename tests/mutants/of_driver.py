@@ -467,6 +467,20 @@ MUTANTS: Final = (
         (f"{_FORMAT_3}::test_what_a_removal_does_not_take_is_named",),
     ),
     Mutant(
+        "the last key before a gap is not looked for",
+        f"{_FILES}/key_intervals.py",
+        "values[end - 1]",
+        "values[max(first, end - 2)]",
+        ("tests/unit/spark/test_key_intervals.py::test_the_widest_gaps_are_left_out",),
+    ),
+    Mutant(
+        "the slices of the ends are not as wide as their keys",
+        f"{_SPARK}/slices/key_ranges.py",
+        "zip([least, *values], [*values, greatest], strict=True)",
+        "zip([least, *values], [*values, least], strict=True)",
+        ("tests/unit/spark/test_key_ranges.py::test_each_key_is_in_one_slice_and_slices_are_ranges[18-kinds0]",),
+    ),
+    Mutant(
         "a data file is taken for what it was in another snapshot",
         f"{_SPARK}/tables/planned_files.py",
         "self._kept.get((snapshot, path))",
