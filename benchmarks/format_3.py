@@ -1,20 +1,19 @@
 """Tables of Iceberg's format 3 beside format 2: random deletes into many rows, a commit each, in turns.
 
-    python -m benchmarks.format_3 [--rows 5000000] [--commits 50] [--deletes 1000] [--files 10]
+    python -m benchmarks.format_3 [--rows 5000000] [--commits 50] [--deletes 1000] [--files 10] [--scans 31]
 
-One JSON line for each format: CPU seconds of the commits (all processes), files and bytes of deletes, and the seconds
-of full scans by Spark and by PyIceberg. Both tables must be equal at the end.
+One JSON line for each format: CPU seconds of the commits and of full scans by Spark and by PyIceberg, and files and
+bytes of deletes. Then one for each of the three: what format 3 takes for each second of format 2, pair by pair. Both
+tables must be equal at the end.
+
+All seconds are CPU seconds (benchmarks/pairs.py); the first pairs are not counted.
 """
 
 import argparse
 import json
-import os
 import random
 import statistics
-import time
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from benchmarks import firn_case, spark
+from benchmarks.pairs import LEAST, in_turns, ratio
 from benchmarks.spark import CACHE, TABLE, Lake
 from firn.changes.decode.types import Column, Type
 from firn.changes.metadata_columns import MIRROR_METADATA, POSITION, TIME
@@ -35,7 +35,7 @@ from firn_spark.tables.evolve import FORMAT_VERSION, Tables
 
 FORMATS = ("2", "3")
 _START = datetime(2026, 11, 21, tzinfo=UTC)
-_SCANS = 5
+_WARM = 5  # pairs that are not counted: Java still compiles
 
 
 def loaded(session: SparkSession, version: str, rows: int, files: int) -> Lake:
@@ -86,29 +86,6 @@ def _delete(id: int, lsn: int) -> bytes:
     return json.dumps({"op": "d", "before": {"id": id}, "after": None, "source": source}).encode()
 
 
-def cpu() -> float:
-    """Seconds that this process and all that it started have computed, by /proc."""
-    parents, spent = {}, {}
-    for place in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            told = place.read_text().rpartition(")")[2].split()
-        except OSError:  # it has ended
-            continue
-        pid = int(place.parent.name)
-        parents[pid], spent[pid] = int(told[1]), sum(map(int, told[11:15]))
-    mine = {os.getpid()}
-    while more := {pid for pid, parent in parents.items() if parent in mine} - mine:
-        mine |= more
-    return sum(spent[pid] for pid in mine) / os.sysconf("SC_CLK_TCK")
-
-
-def timed(what: Callable[[], Any]) -> tuple[float, float, Any]:
-    """(CPU seconds, seconds, what came of it)."""
-    before, began = cpu(), time.perf_counter()
-    found = what()
-    return cpu() - before, time.perf_counter() - began, found
-
-
 def by_spark(lake: Lake) -> Any:
     """A full scan."""
     return tuple(lake.spark.sql(f"select count(*), sum(balance), max(note) from firn.{TABLE}").collect()[0])
@@ -137,36 +114,38 @@ def written(lake: Lake) -> dict[str, int]:
 def main() -> None:
     """Runs both formats in turns, and says what each took."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, usual in (("rows", 5_000_000), ("commits", 50), ("deletes", 1_000), ("files", 10)):
+    for name, usual in (("rows", 5_000_000), ("commits", 50), ("deletes", 1_000), ("files", 10), ("scans", 31)):
         arguments.add_argument(f"--{name}", type=int, default=usual)
     given = arguments.parse_args()
+    if min(given.commits - _WARM, given.scans) < LEAST:
+        arguments.error(f"an interval takes {_WARM + LEAST} commits and {LEAST} scans at least")
     picked = random.Random(1).sample(range(given.rows), given.commits * given.deletes)
     gone = [picked[n * given.deletes : (n + 1) * given.deletes] for n in range(given.commits)]
     session = spark.start()
     lakes = {version: loaded(session, version, given.rows, given.files) for version in FORMATS}
     places = {version: staged(lake, gone) for version, lake in lakes.items()}
-    commits: dict[str, list[tuple[float, float]]] = {version: [] for version in FORMATS}
-    scans: dict[str, dict[str, list[float]]] = {version: {"spark": [], "pyiceberg": []} for version in FORMATS}
-    for n in range(1, given.commits + 1):
-        for version in FORMATS if n % 2 else FORMATS[::-1]:  # each first every other time
-            spent, seconds, _ = timed(partial(firn_case.commit_epochs, lakes[version], places[version], n, n))
-            commits[version].append((spent, seconds))
     rows = given.rows - given.commits * given.deletes
-    for n in range(_SCANS):
-        for version in FORMATS if n % 2 else FORMATS[::-1]:
-            for name, scan in (("spark", by_spark), ("pyiceberg", by_pyiceberg)):
-                _, seconds, found = timed(partial(scan, lakes[version]))
-                assert (found[0] if name == "spark" else found) == rows, (version, name, found)
-                scans[version][name].append(round(seconds, 2))
+    spent = {
+        "commit": in_turns(
+            FORMATS, lambda version, n: firn_case.commit_epochs(lakes[version], places[version], n, n), given.commits
+        ),
+        "spark_scan": in_turns(
+            FORMATS, lambda version, _: by_spark(lakes[version]), _WARM + given.scans, lambda found: found[0] == rows
+        ),
+        "pyiceberg_scan": in_turns(
+            FORMATS, lambda version, _: by_pyiceberg(lakes[version]), _WARM + given.scans, lambda found: found == rows
+        ),
+    }
     assert by_spark(lakes["2"]) == by_spark(lakes["3"])
-    for version in FORMATS:
-        told: dict[str, Any] = {
-            "format": version,
-            "commit_cpu_seconds": round(sum(one for one, _ in commits[version]), 1),
-        }
-        told["commit_cpu_median"] = round(statistics.median(one for one, _ in commits[version]), 3)
-        told["commit_seconds_median"] = round(statistics.median(one for _, one in commits[version]), 3)
-        told |= written(lakes[version]) | {f"{name}_scan_seconds": each for name, each in scans[version].items()}
+    for place, version in enumerate(FORMATS):
+        told: dict[str, Any] = {"format": version}
+        told["commits_cpu_seconds"] = round(sum(pair[place] for pair in spent["commit"]), 1)
+        for name, pairs in spent.items():
+            told[f"{name}_cpu_median"] = round(statistics.median(pair[place] for pair in pairs[_WARM:]), 3)
+        print(json.dumps(told | written(lakes[version])), flush=True)
+    for name, pairs in spent.items():
+        median, low, high = (round(each, 3) for each in ratio(pairs[_WARM:]))
+        told = {"format_3_by_format_2": name, "pairs": len(pairs) - _WARM, "median": median, "low": low, "high": high}
         print(json.dumps(told), flush=True)
     session.stop()
 

@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from benchmarks.pairs import ratio
 from benchmarks.report import markdown, svg
 from benchmarks.results import Case, Must, Plot, Suite, suite_of
 from firn.deployment.line_plot import HEIGHT, WIDTH
@@ -83,3 +84,12 @@ def test_the_cost_of_a_million_changes_follows_from_the_cpu_seconds_measured() -
     assert f"| 1K into 1M | 40 | {40 * a_second:.4f} |  |" in markdown([one], "benchmarks")
     one.cases[0].right = False
     assert "EMR Serverless" not in markdown([one], "benchmarks"), "what is wrong has no cost"
+
+
+@pytest.mark.parametrize(("pairs", "low", "high"), [(6, 1, 6), (9, 2, 8), (25, 8, 18), (31, 10, 22)])
+def test_a_ratio_is_told_with_the_pairs_between_which_it_lies(pairs: int, low: int, high: int) -> None:
+    """The ranks of the sign test's interval, as tables of it have them for 95 %."""
+    found = [(2.0, 2.0 * n) for n in range(pairs, 0, -1)]
+    assert ratio(found) == ((pairs + 1) / 2, low, high)
+    with pytest.raises(ValueError, match="5 pairs; an interval takes 6"):
+        ratio(found[:5])

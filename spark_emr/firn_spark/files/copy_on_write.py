@@ -17,6 +17,7 @@ from firn_spark.not_eligible import ForeignFiles, Unfit
 from firn_spark.tables import deletes
 from firn_spark.tables.deletes import DeleteFile
 from firn_spark.tables.evolve import Table
+from firn_spark.tables.java import elements
 from firn_spark.tables.objects import Objects
 from firn_spark.tables.removals import Removal
 
@@ -59,15 +60,15 @@ def old_files(spark: SparkSession, table: Table, gone: deletes.Places, most: int
     bytes."""
     found, java, vectors, foreign, needed = [], [], [], {}, needed_in(table)
     descriptions = deletes.Descriptions(spark, table)
-    for task in deletes.tasks_of(table, gone):
-        file, told = task.file(), list(task.deletes())
+    for one in deletes.files_of(table, gone):
+        file, told = one.java, list(elements(one.deletes))
         path = str(file.location())
         if why := readable_files.why_not(file, told):
             foreign[path] = why
-        deleted = tuple(one for one in map(descriptions.of, told) if one is not None)
+        deleted = tuple(each for each in map(descriptions.of, told) if each is not None)
         found.append(OldFile(path, int(file.fileSizeInBytes()), deleted, gone[path], needed, lineage_of(file)))
         java.append(file)
-        vectors += deletes.vectors_of([task])
+        vectors += deletes.vectors_among(told)
     if foreign:
         raise ForeignFiles(next(iter(foreign.values())), foreign)
     if most is not None and sum(one.bytes for one in found) > most:

@@ -15,6 +15,7 @@ from firn.changes.decode.types import Column
 from firn.changes.merge.fold import Key, key_of
 from firn.changes.metadata_columns import HELD, POSITION
 from firn_spark.files import readable_files, values
+from firn_spark.files.key_intervals import intervals_of
 from firn_spark.files.row_group import RowGroup
 from firn_spark.not_eligible import ForeignFiles, Unfit, first_of
 from firn_spark.tables import deletes
@@ -22,6 +23,7 @@ from firn_spark.tables.deletes import DeleteFile
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.java import elements, java_class
 from firn_spark.tables.objects import Objects
+from firn_spark.tables.planned_files import PlannedFile
 
 T = TypeVar("T")
 
@@ -37,6 +39,8 @@ class Limits:
     delete_bytes: int = 64 * 1024 * 1024
 
 
+_LARGE = 400  # data files of a table: of more, those between the wanted keys are left out by more than two ends
+_INTERVALS = 64  # that Iceberg is asked for: some 0.3 ms for each, and as many files that are left out are worth it
 _ABOVE = b"\xff" * 16  # whatever follows a prefix is below this
 
 ALONE = Limits()  # where Spark's tasks do the rest better
@@ -129,9 +133,11 @@ def plan(spark: SparkSession, table: Table, wanted: Wanted, limits: Limits | Non
         iterator = tasks.iterator()
         while iterator.hasNext():
             task = iterator.next()
-            file = task.file()
-            gone.addAll(task.deletes())
-            found.append(file.location())
+            file, mine = task.file(), task.deletes()
+            path = str(file.location())
+            gone.addAll(mine)
+            found.append(path)
+            table.planned.keep(snapshot, path, PlannedFile(file, mine))
             foreign = foreign or not readable_files.is_parquet(file)
             rows += file.recordCount()
             if limits is not None:
@@ -348,15 +354,34 @@ def _conditions(spark: SparkSession, table: Table, wanted: Wanted) -> Iterator[A
         yield from _between(expressions, buffer, wanted.key[0], *wanted.between)
     for some, column in zip(wanted.values, wanted.key, strict=True) if not (wanted.every or wanted.between) else ():
         if column.name in there and len(some) and not some.null_count:
-            ends = pc.min_max(some)
-            low, high = ends["min"].as_py(), ends["max"].as_py()
-            yield from _between(expressions, buffer, column, low, high if wanted.prefix is None else high + _ABOVE)
+            ends = intervals_of(some, _INTERVALS if _is_large(table) else 1)
+            ends = [(low, high if wanted.prefix is None else high + _ABOVE) for low, high in ends]
+            yield from _in_any(expressions, buffer, column, ends)
     if POSITION not in there:
         return
     if wanted.low is not None:
         yield expressions.greaterThanOrEqual(POSITION, buffer.wrap(wanted.low))
     if wanted.high is not None:
         yield expressions.lessThanOrEqual(POSITION, buffer.wrap(wanted.high))
+
+
+def _is_large(table: Table) -> bool:
+    """Whether the table has so many data files that it is worth a closer look which of them are read."""
+    summary = table.state.ancestry[0] if table.state.ancestry else {}
+    return int(summary.get("total-data-files") or 0) > _LARGE
+
+
+def _in_any(expressions: Any, buffer: Any, column: Column, ends: Sequence[tuple[Any, Any]]) -> Iterator[Any]:
+    """That a value is in one of these intervals; nothing where Iceberg can't be asked for one of them."""
+    either = None
+    for low, high in ends:
+        parts = list(_between(expressions, buffer, column, low, high))
+        if not parts:
+            return
+        both = parts[0] if len(parts) == 1 else getattr(expressions, "and")(*parts)
+        either = both if either is None else getattr(expressions, "or")(either, both)
+    if either is not None:
+        yield either
 
 
 def _between(expressions: Any, buffer: Any, column: Column, low: Any, high: Any) -> Iterator[Any]:

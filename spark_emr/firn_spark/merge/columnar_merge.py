@@ -57,6 +57,7 @@ def survey(good: pa.Table, decoding: Decoding) -> Survey:
     required = [i for i, column in enumerate(decoding.columns) if column.required]
     low, _ = _ends(good["_ord"])
     _, newest = _ends(good["_ord"].filter(facts))
+    least, greatest = _key_ends(good, decoding)
     return Survey(
         changes=len(good),
         rejected=0,
@@ -66,7 +67,18 @@ def survey(good: pa.Table, decoding: Decoding) -> Survey:
         nulls=tuple(i for i in required if good[f"c{i}"].filter(pc.invert(gone)).null_count),
         newest_fact=newest,
         low=low,
+        least=least,
+        greatest=greatest,
     )
+
+
+def _key_ends(good: pa.Table, decoding: Decoding) -> tuple[Any, Any]:
+    """Survey.least and Survey.greatest."""
+    if not decoding.key:
+        return None, None
+    first = values.sought(good[key_names(decoding)[0]], decoding.columns[decoding.key[0]].type)
+    ends = pc.min_max(first)
+    return ends["min"].as_py(), ends["max"].as_py()
 
 
 def _ends(orders: pa.ChunkedArray) -> tuple[bytes, bytes]:

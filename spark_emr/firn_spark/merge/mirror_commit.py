@@ -68,6 +68,8 @@ def together(some: Survey, others: Survey) -> Survey:
         nulls=tuple(sorted({*some.nulls, *others.nulls})),
         newest_fact=max(some.newest_fact, others.newest_fact),
         low=min((low for low in (some.low, others.low) if low), default=b""),
+        least=min((one for one in (some.least, others.least) if one is not None), default=None),
+        greatest=max((one for one in (some.greatest, others.greatest) if one is not None), default=None),
     )
 
 

@@ -1,6 +1,7 @@
 """What one pass over the decoded changes of a mirror table tells, before any of them is decided."""
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -13,6 +14,7 @@ class Survey:
     nulls                required columns that hold a null
     newest_fact          `_ord` of the newest change that is to be remembered, b"" if there is none
     low                  `_ord` of the oldest change, b"" if there is none
+    least, greatest      value of the key's first column (values.key_type), of plain changes; None if there is none
     """
 
     changes: int
@@ -23,3 +25,5 @@ class Survey:
     nulls: tuple[int, ...]
     newest_fact: bytes
     low: bytes
+    least: Any = None
+    greatest: Any = None

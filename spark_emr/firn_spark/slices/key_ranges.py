@@ -45,9 +45,10 @@ def cut(rows: pa.Table, bounds: pa.Table) -> Iterator[tuple[int, pa.Table]]:
             yield number, rows.take(mine)
 
 
-def ends_of(values: Sequence[Any]) -> list[tuple[Any, Any]]:
-    """Of each slice the least and the greatest value of the key's first column, None where it has no end. `values`:
-    those of the bounds. Raises ValueError if they don't rise: rows would be looked for where they are not."""
+def ends_of(values: Sequence[Any], least: Any, greatest: Any) -> list[tuple[Any, Any]]:
+    """Of each slice the least and the greatest value of the key's first column. `values`: those of the bounds; `least`,
+    `greatest`: of all rows, None: not known. Raises ValueError if they don't rise: rows would be looked for where they
+    are not."""
     if any(low > high for low, high in pairwise(values)):
         raise ValueError("slices whose bounds don't rise")
-    return list(zip([None, *values], [*values, None], strict=True))
+    return list(zip([least, *values], [*values, greatest], strict=True))

@@ -231,7 +231,8 @@ def _planned(one: TableCommit, memory: DeleteMemory, seen: Survey, parts: _Parts
     if not seen.changes:
         return {}
     key = [one.decoding.columns[i] for i in one.decoding.key]
-    ends = ends_of(values.sought(parts.by.bounds.column(0), key[0].type).to_pylist())
+    bounds = values.sought(parts.by.bounds.column(0), key[0].type).to_pylist()
+    ends = ends_of(bounds, seen.least, seen.greatest)
     low = order_of(seen.low) or b""
 
     def planned(number: int, ends: tuple[Any, Any]) -> Slice:

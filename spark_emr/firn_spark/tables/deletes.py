@@ -24,6 +24,7 @@ from firn_spark.tables.fence import LostRace
 from firn_spark.tables.java import elements, java_class
 from firn_spark.tables.locations import of_new_file
 from firn_spark.tables.objects import Objects
+from firn_spark.tables.planned_files import PlannedFile
 
 Places = Mapping[str, pa.Array]  # data file -> rows in it, from 0 (int64)
 _PER_FILE = (
@@ -125,7 +126,12 @@ def vectors_of(tasks: Iterable[Any]) -> list[Any]:
     has to name them: Iceberg 1.11.0 drops such vectors by itself, but leaves some where they are in several manifests,
     since its threads disturb each other (ManifestFilterManager.canContainDroppedFiles). Snapshots would count their
     rows as deleted for ever."""
-    return [file for task in tasks for file in elements(task.deletes()) if str(file.format().name()) == _PUFFIN]
+    return vectors_among(file for task in tasks for file in elements(task.deletes()))
+
+
+def vectors_among(files: Iterable[Any]) -> list[Any]:
+    """Those of the files of deletes (org.apache.iceberg.DeleteFile) that are deletion vectors."""
+    return [file for file in files if str(file.format().name()) == _PUFFIN]
 
 
 class Descriptions:
@@ -233,10 +239,27 @@ def _by_partition(table: Table, counts: Mapping[str, int]) -> list[tuple[int, An
     if not table.state.partitioned_by:
         return [(table.java.spec().specId(), None, list(counts))]
     found: defaultdict[tuple[int, Any], list[str]] = defaultdict(list)
-    for task in tasks_of(table, counts):
-        file = task.file()
+    for one in files_of(table, counts):
+        file = one.java
         found[file.specId(), file.partition().copy()].append(file.location())
     return [(spec_id, partition, files) for (spec_id, partition), files in found.items()]
+
+
+def files_of(table: Table, paths: Iterable[str]) -> Iterator[PlannedFile]:
+    """These data files, and the deletes that they have, in the snapshot that was looked at (`table.state`) or a newer
+    one: as look-ups were told, or else as Iceberg plans the whole table.
+
+    Raises LostRace if one of them is no longer in the table.
+    """
+    missing = []
+    for path in paths:
+        known = table.planned.of(table.state.snapshot_id, path)
+        if known is None:
+            missing.append(path)
+        else:
+            yield known
+    if missing:
+        yield from (PlannedFile(task.file(), task.deletes()) for task in tasks_of(table, missing))
 
 
 def tasks_of(table: Table, files: Iterable[str]) -> Iterator[Any]:

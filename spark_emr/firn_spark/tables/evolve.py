@@ -23,6 +23,7 @@ from firn_spark.tables.columns import iceberg_type
 from firn_spark.tables.hive_locks import is_hive, release_abandoned
 from firn_spark.tables.java import java_class, text_of
 from firn_spark.tables.locations import Place, places
+from firn_spark.tables.planned_files import PlannedFiles
 
 _ICEBERG = "org.apache.iceberg"
 FORMAT_VERSION = "format-version"  # as if it were a property: Iceberg takes it for what it is
@@ -41,13 +42,15 @@ _PROPERTIES = {
 
 class Table:
     """One Iceberg table as it is now. `java` is its org.apache.iceberg.Table, `state` its metadata as values; `branch`
-    is the branch that is read, committed to and told of in `state`, None for main (firn_spark.rebuild)."""
+    is the branch that is read, committed to and told of in `state`, None for main (firn_spark.rebuild); `planned`: what
+    look-ups were told of its data files."""
 
     def __init__(self, name: TableName, java: Any, state: table_state.TableState, branch: str | None = None) -> None:
         self.name = name
         self.java = java
         self.state = state
         self.branch = branch
+        self.planned = PlannedFiles()
 
     @property
     def sql(self) -> str:
@@ -162,8 +165,7 @@ class Tables:
         for name in relaxed:
             update = update.makeColumnOptional(name)
         update.commit()
-        table.java.refresh()
-        return self._look(table.name, table.java)
+        return self.look_again(table)
 
     def set_properties(self, table: Table, properties: Mapping[str, str | None]) -> Table:
         """Sets those that differ, and takes away those that are to be None, in one commit."""
@@ -171,13 +173,14 @@ class Tables:
         if not new:
             return table
         set_all(table.java.updateProperties(), new)
-        table.java.refresh()
-        return self._look(table.name, table.java)
+        return self.look_again(table)
 
     def look_again(self, table: Table) -> Table:
         """The same table as it is now."""
         table.java.refresh()
-        return self._look(table.name, table.java)
+        now = self._look(table.name, table.java)
+        now.planned = table.planned
+        return now
 
     def metadata(self, table: Table) -> str:
         """The table's metadata as JSON, as it was last loaded or committed."""

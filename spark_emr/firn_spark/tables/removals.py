@@ -16,12 +16,13 @@ from pyspark.sql import SparkSession
 
 from firn.config.file_writing import OLDEST_FORMAT
 from firn.errors import TerminalError
-from firn_spark.tables.deletes import FILE_PATH, DeleteFile, Descriptions, Places, read, tasks_of, write_from_driver
+from firn_spark.tables.deletes import FILE_PATH, DeleteFile, Descriptions, Places, files_of, read, write_from_driver
 from firn_spark.tables.deletion_vectors import Blob, puffin
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.fence import LostRace
 from firn_spark.tables.java import elements, java_class
 from firn_spark.tables.objects import Objects
+from firn_spark.tables.planned_files import PlannedFile
 
 
 @dataclass(frozen=True)
@@ -31,22 +32,30 @@ class Removal:
     added     files of deletes in no snapshot yet (org.apache.iceberg.DeleteFile)
     replaced  those of the table whose rows are among the added ones' (org.apache.iceberg.DeleteFile)
     vectors   data file -> the deletion vectors it has, for each that gets a new one; `taken`: those among `replaced`
+    snapshot  the one that was looked at, in which they are
     """
 
     added: Sequence[Any] = ()
     replaced: Sequence[Any] = ()
     vectors: Mapping[str, Sequence[DeleteFile]] = field(default_factory=dict)
     taken: frozenset[DeleteFile] = frozenset()
+    snapshot: int | None = None
 
-    def check(self) -> None:
+    def check(self, since: int | None) -> None:
         """Raises TerminalError where a data file would have two vectors: Iceberg takes that for a valid commit, and
-        then Spark can't plan the table any more, while others read some of the vectors without a word."""
+        then Spark can't plan the table any more, while others read some of the vectors without a word. `since`: the
+        snapshot after which Iceberg looks for vectors that came meanwhile."""
         for path, there in self.vectors.items():
             if left := sorted(set(there) - self.taken):
                 raise TerminalError(
                     f"{path} has a deletion vector already, in {left[0].path}, which this commit would leave beside a "
                     "new one; nothing was committed. This is a mistake in Firn: please report it"
                 )
+        if self.vectors and self.snapshot != since:
+            raise TerminalError(
+                f"deletion vectors were looked up in snapshot {self.snapshot}, and this commit would take no notice of "
+                f"those that came up to {since}; nothing was committed. This is a mistake in Firn: please report it"
+            )
 
 
 NOTHING: Final = Removal()
@@ -67,6 +76,7 @@ def removal_of(spark: SparkSession, table: Table, places: Places) -> Removal:
         list(before.java.values()),
         {path: [one for one in files if one.offset is not None] for path, files in before.files.items()},
         frozenset(before.java),
+        table.state.snapshot_id,
     )
 
 
@@ -88,26 +98,26 @@ class _Before:
         self._objects = Objects(table.state.location)
         self._rows: dict[DeleteFile, Places] = {}
         asked = set(places)
-        self._take(tasks_of(table, asked))
+        self._take(files_of(table, asked))
         while more := {path for rows in self._rows.values() for path in rows} - asked:
             asked |= more
             self._take(_there(table, more), beside=True)
 
-    def _take(self, tasks: Iterable[Any], *, beside: bool = False) -> None:
+    def _take(self, files: Iterable[PlannedFile], *, beside: bool = False) -> None:
         new: dict[DeleteFile, Any] = {}
-        for task in tasks:
-            said = self._descriptions.said(task.file())
-            known = [(self._descriptions.of(file), file) for file in elements(task.deletes())]
+        for one in files:
+            said = self._descriptions.said(one.java)
+            known = [(self._descriptions.of(file), file) for file in elements(one.deletes)]
             if any(file is None for file, _ in known):  # of another kind when the rows were looked up
                 raise LostRace(f"{self._table.name} got deletes that are not by position while rows were looked up")
             mine = {file: java for file, java in known if file is not None}
-            if beside and any(one.offset is not None for one in mine):
+            if beside and any(file.offset is not None for file in mine):
                 continue  # its vector holds what other files say of it
             self.said[said["file-path"]] = said
             if _numbers(said) != said.get("partition", {}):
-                self.odd[said["file-path"]] = task.file().partition().copy()
+                self.odd[said["file-path"]] = one.java.partition().copy()
             self.files[said["file-path"]] = list(mine)
-            new |= {one: java for one, java in mine.items() if one not in self.java}
+            new |= {file: java for file, java in mine.items() if file not in self.java}
         self.java |= new
         with ThreadPoolExecutor(self._objects.at_once) as pool:
             self._rows |= zip(new, pool.map(lambda one: read(self._objects, one), new), strict=True)
@@ -129,10 +139,10 @@ def _numbers(said: Mapping[str, Any]) -> Any:
     return [None if value in _WORDS else value for value in values]
 
 
-def _there(table: Table, paths: Iterable[str]) -> Iterator[Any]:
-    """The tasks of those of the data files that the table has."""
+def _there(table: Table, paths: Iterable[str]) -> Iterator[PlannedFile]:
+    """Those of the data files that the table has."""
     with suppress(LostRace):
-        yield from tasks_of(table, paths)
+        yield from files_of(table, paths)
 
 
 def _added(

@@ -29,7 +29,7 @@ def land(
 
     Raises fence.LostRace, fence.CommitUnknown, TerminalError where a data file would have two deletion vectors.
     """
-    removed.check()
+    removed.check(snapshot)
     update = table.java.newRowDelta()
     for file in files:
         update.addRows(file)

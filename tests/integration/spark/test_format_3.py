@@ -18,14 +18,14 @@ from firn_spark.driver import small_files
 from firn_spark.maintenance.compaction import Budget, compact
 from firn_spark.merge import mirror_commit
 from firn_spark.not_eligible import Unfit
-from firn_spark.tables import fence
+from firn_spark.tables import fence, planned_files
 from firn_spark.tables.alterations import upgrade
 from firn_spark.tables.deletes import DeleteFile
 from firn_spark.tables.evolve import Table, Tables
 from firn_spark.tables.fence import CommitUnknown, LostRace
 from firn_spark.tables.removals import Removal, removal_of
 from tests.integration.spark.committing import Died
-from tests.integration.spark.homes import HOMES, commit_in, row
+from tests.integration.spark.homes import HOMES, commit_in, planned_again, row
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event
 from tests.integration.spark.test_rebuild import rebuilt
@@ -68,6 +68,7 @@ def lineage(one: Lake) -> dict[int, tuple[int, int]]:
 @HOMES
 def test_a_data_file_has_one_vector_whatever_leaves_it(lake: Make, monkeypatch: pytest.MonkeyPatch, home: str) -> None:
     commit_in(home, monkeypatch, events=3, one_task=3)
+    again = planned_again(monkeypatch)
     one = lake(config(f"{THREE}, partition_by: ['bucket(2, id)']"))
     one.land([event("c", 10 + n, row(n)) for n in range(20)])
     one.land([event("d", 100, None, row(3)), event("u", 101, row(4, v="new", w=GONE)), event("c", 102, row(30))])
@@ -79,6 +80,7 @@ def test_a_data_file_has_one_vector_whatever_leaves_it(lake: Make, monkeypatch: 
     assert "" not in found
     assert set(found.values()) == {1}
     assert loaded(one).state.version == 3
+    assert again == []
     expected = {n: (f"v{n}", f"w{n}") for n in (*range(20), 30) if n not in (3, 5, 6, 7, 8)} | {4: ("new", "w4")}
     assert by_both(one) == expected
 
@@ -258,9 +260,11 @@ def test_an_audit_finds_a_second_vector_that_another_writer_added_and_care_leave
 
 def test_what_a_removal_does_not_take_is_named() -> None:
     there = DeleteFile("a.puffin", 40, "f.parquet", 4)
-    Removal(vectors={"f.parquet": [there]}, taken=frozenset({there})).check()
+    Removal(vectors={"f.parquet": [there]}, taken=frozenset({there})).check(None)
     with pytest.raises(TerminalError, match=r"f\.parquet has a deletion vector already, in a\.puffin"):
-        Removal(vectors={"f.parquet": [there]}).check()
+        Removal(vectors={"f.parquet": [there]}).check(None)
+    with pytest.raises(TerminalError, match=r"looked up in snapshot 7, .* up to 8"):
+        Removal(vectors={"f.parquet": []}, snapshot=7).check(8)
 
 
 def small_ones(one: Lake, count: int) -> dict[int, tuple[int, int]]:
@@ -299,6 +303,7 @@ def test_rows_that_are_written_again_keep_their_ids_and_their_vectors_go(
 @HOMES
 def test_copy_on_write_keeps_the_ids_of_rows_that_stay(lake: Make, monkeypatch: pytest.MonkeyPatch, home: str) -> None:
     commit_in(home, monkeypatch, events=3, one_task=3)
+    again = planned_again(monkeypatch)
     one = lake(config(THREE))
     for first in (0, 10, 20):
         one.land([event("c", 10 + first + n, row(first + n)) for n in range(3)])
@@ -313,10 +318,16 @@ def test_copy_on_write_keeps_the_ids_of_rows_that_stay(lake: Make, monkeypatch: 
     assert found[1][1] == found[21][1] == 7
     assert len({number for number, _ in found.values()}) == len(found) == 5
     assert not vectors(one)
+    assert again == []
     assert by_both(one)[1] == ("new", "w1")
 
 
-def test_vectors_are_written_in_partitions_that_json_has_no_number_for(lake: Make) -> None:
+def test_vectors_are_written_in_partitions_that_json_has_no_number_for(
+    lake: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of data files that are kept from the look-up, and of such as Iceberg is asked for again."""
+    monkeypatch.setattr(planned_files, "_MOST", 2)
+    again = planned_again(monkeypatch)
     rule = "key: [id], columns: {id: long, d: double, f: float}, partition_by: [d, f], format: 3"
     one = lake(config(rule))
     numbers = ["NaN", "Infinity", "-Infinity", -0.0, 1e300, 0.1]
@@ -325,4 +336,5 @@ def test_vectors_are_written_in_partitions_that_json_has_no_number_for(lake: Mak
     one.land([event("d", 100 + n, None, {"id": n}) for n in range(len(numbers))])
     assert sorted(each["id"] for each in one.rows("lake.t")) == list(range(len(numbers), 2 * len(numbers)))
     assert one.spark.table("firn.lake.t").count() == len(numbers)
+    assert len(again) == len(numbers) - 2
     assert set(vectors(one).values()) == {1}

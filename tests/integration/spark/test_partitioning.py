@@ -15,7 +15,7 @@ from firn_lake.lake import Lake as Read
 from firn_lake.reading.bloom import BloomFilter
 from firn_spark.slices import by_partition
 from tests.integration.snapshots import epochs_of
-from tests.integration.spark.homes import HOMES, commit_in
+from tests.integration.spark.homes import HOMES, commit_in, planned_again
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event
 from tests.soak import LONG, times
@@ -51,6 +51,7 @@ def test_a_table_that_is_copy_on_write_from_now_on_loses_what_it_had_deleted_bef
     lake: Make, home: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit_in(home, monkeypatch)
+    again = planned_again(monkeypatch)
     rule = f"key: [id], {COLUMNS}, partition_by: ['bucket(2, id)']"
     one = lake(config(rule))
     one.land([event("c", 10 + n, row(n, "a")) for n in range(20)])
@@ -60,6 +61,7 @@ def test_a_table_that_is_copy_on_write_from_now_on_loses_what_it_had_deleted_bef
     found = {**dict.fromkeys((0, *range(9, 20)), "a"), 1: "b", **dict.fromkeys(range(3, 9), "c")}
     assert everywhere(one) == found
     assert one.line("lake.t")["way"]["lookup"] == home
+    assert again == []
 
 
 @pytest.mark.parametrize("how", ["", ", write: copy-on-write"])

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from firn_spark.slices.key_ranges import bounds_of, cut, ends_of
@@ -39,7 +40,8 @@ def test_each_key_is_in_one_slice_and_slices_are_ranges(kinds: tuple[str, ...], 
             key = _sortable(tuple(row.values()))
             assert number == 0 or _sortable(firsts[number - 1]) <= key
             assert number == len(bounds) or key < _sortable(firsts[number])
-    ends = ends_of(bounds["c0"].to_pylist())
+    some = pc.min_max(rows["c0"])
+    ends = ends_of(bounds["c0"].to_pylist(), some["min"].as_py(), some["max"].as_py())
     for number, part in parts:
         low, high = ends[number]
         for value in part["c0"].to_pylist():
@@ -68,7 +70,7 @@ def test_bounds_of_many_keys_rise_and_a_plan_by_others_is_refused(kind: pa.DataT
         assert found == sorted(set(found))
         assert len(found) == 39
     with pytest.raises(ValueError, match="don't rise"):
-        ends_of([1, 3, 2])
+        ends_of([1, 3, 2], 0, 4)
 
 
 def test_a_sample_of_one_key_makes_few_slices() -> None:
