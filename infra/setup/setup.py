@@ -123,7 +123,7 @@ def missing_pythons() -> list[str]:
 
 def sam() -> bool:
     """SAM, and the Python that it builds the functions for and that they run on. True if there was something to do."""
-    did = environment(SAM_VENV, ROOT / "infra/setup/sam.lock")
+    did = environment(SAM_VENV, ROOT / "infra/setup/sam.lock", tool=True)
     runtime = python_of("3.13", "FIRN_PYTHON_RUNTIME")
     return environment(RUNTIME_VENV, ROOT / "infra/setup/runtime.lock", python=runtime) or did
 
@@ -157,8 +157,14 @@ def run(step: str, *command: str, seconds: int | None = None) -> None:
     print(f"  {step}: {time.monotonic() - began:.0f} s", flush=True)
 
 
-def environment(folder: Path, lock: Path, *, project: bool = False, python: str | None = None) -> bool:
-    """Make `folder` hold exactly what `lock` says, for `python` or this one. True if there was something to do."""
+def environment(
+    folder: Path, lock: Path, *, project: bool = False, tool: bool = False, python: str | None = None
+) -> bool:
+    """Make `folder` hold exactly what `lock` says, for `python` or this one. True if there was something to do.
+
+    `tool`: little of what it holds is ever loaded, and Python compiles that when it is. It makes way for the project's
+    own environment, after which the longest work follows (the jars, the archive of Spark's classes).
+    """
     stamp_file = folder / ".firn-setup"
     stamp = stamp_of(lock, ROOT / "pyproject.toml", python=python or sys.version)
     if stamp_file.exists() and stamp_file.read_text() == stamp:
@@ -169,8 +175,10 @@ def environment(folder: Path, lock: Path, *, project: bool = False, python: str 
         else:
             run(f"make {folder.name}", python, "-m", "venv", "--clear", str(folder))
     pip = (str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    first, options = (("nice", "-n", "10"), ("--no-compile",)) if tool else ((), ())
     # Nothing but what the lock names, and each by its hash: it names all, so that there is nothing to find out.
-    run(f"install {lock.name} into {folder.name}", *pip, "--require-hashes", "--no-deps", "-r", str(lock))
+    step = f"install {lock.name} into {folder.name}"
+    run(step, *first, *pip, *options, "--require-hashes", "--no-deps", "-r", str(lock))
     if project:
         install_firn(folder)
     replace(stamp_file, stamp)
@@ -356,21 +364,23 @@ def main() -> None:
     if lacks:
         sys.exit("setup: this machine lacks\n" + "\n".join(f"  - {lack}" for lack in lacks))
     steps: list[Callable[[], bool]] = [lambda: any([spark(), "--servers" in wanted and cloud_jars()])]
-    if "--sam" in wanted or ("--tests" in wanted and not without):
-        steps.append(sam)
-    if wanted & {"--engines", "--tests"}:
-        steps.append(lambda: environment(DUCKDB_VENV, ROOT / "infra/setup/duckdb.lock"))
-    if "--tests" in wanted:
-        steps.append(lambda: environment(BROWSER_VENV, ROOT / "infra/setup/browser.lock"))
-    if "--engines" in wanted:
-        steps.append(lambda: environment(ENGINES_VENV, ROOT / "infra/setup/engines.lock"))
+    # What takes longest comes first.
     if "--localstack" in wanted or ("--tests" in wanted and not without):
         server = python_of("3.13", "FIRN_PYTHON_LOCALSTACK")
-        steps.append(lambda: environment(LOCALSTACK_VENV, ROOT / "infra/setup/localstack.lock", python=server))
+        lock = ROOT / "infra/setup/localstack.lock"
+        steps.append(lambda: environment(LOCALSTACK_VENV, lock, tool=True, python=server))
+    if "--sam" in wanted or ("--tests" in wanted and not without):
+        steps.append(sam)
     if "--checkov" in wanted:
-        steps.append(lambda: environment(CHECKOV_VENV, ROOT / "infra/setup/checkov.lock"))
+        steps.append(lambda: environment(CHECKOV_VENV, ROOT / "infra/setup/checkov.lock", tool=True))
     if wanted & {"--docs", "--tests"}:
-        steps.append(lambda: environment(DOCS_VENV, ROOT / "infra/setup/docs.lock"))
+        steps.append(lambda: environment(DOCS_VENV, ROOT / "infra/setup/docs.lock", tool=True))
+    if wanted & {"--engines", "--tests"}:
+        steps.append(lambda: environment(DUCKDB_VENV, ROOT / "infra/setup/duckdb.lock", tool=True))
+    if "--tests" in wanted:
+        steps.append(lambda: environment(BROWSER_VENV, ROOT / "infra/setup/browser.lock", tool=True))
+    if "--engines" in wanted:
+        steps.append(lambda: environment(ENGINES_VENV, ROOT / "infra/setup/engines.lock", tool=True))
     if "--trino" in wanted:
         steps.append(trino)
     if "--servers" in wanted:

@@ -74,11 +74,13 @@ class Copy:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=_without("PYTHONPATH"),
         )  # fmt: skip
         unwanted = shutil.ignore_patterns("__pycache__", ".hypothesis", "*.egg-info")
+        # What pytest has compiled of the tests holds in the copy too; what it is writing may be gone in a moment.
+        of_tests = shutil.ignore_patterns("*.pyc.*", ".hypothesis")
         for name in COPIED:
             source, target = ROOT / name, folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
             if source.is_dir():
-                shutil.copytree(source, target, ignore=unwanted, symlinks=True)
+                shutil.copytree(source, target, ignore=of_tests if name == "tests" else unwanted, symlinks=True)
             else:
                 shutil.copy2(source, target)
         if (ROOT / ".cache").exists():  # the jars

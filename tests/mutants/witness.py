@@ -17,7 +17,8 @@ settings.register_profile(
     "mutant", deadline=None, derandomize=True, database=None, phases=(Phase.explicit, Phase.generate)
 )
 # That a test can be run in the copy shows by its first examples.
-settings.register_profile("copy", settings.get_profile("mutant"), max_examples=5)
+_FEW: Final = 5
+settings.register_profile("copy", settings.get_profile("mutant"), max_examples=_FEW)
 _ran: dict[str, str] = {}
 _files: set[str] = set()
 _here: Final = os.getcwd() + os.sep
@@ -31,6 +32,15 @@ def _executed(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 sys.addaudithook(_executed)
+
+
+def pytest_collection_modifyitems(items: list[Any]) -> None:
+    """In the profile `copy` a test that says how many examples it wants gets as few as the others."""
+    if os.environ.get("HYPOTHESIS_PROFILE") != "copy":
+        return
+    for function in {getattr(item, "obj", None) for item in items}:
+        if own := getattr(function, "_hypothesis_internal_use_settings", None):
+            function._hypothesis_internal_use_settings = settings(own, max_examples=_FEW)
 
 
 def pytest_runtest_logreport(report: Any) -> None:
