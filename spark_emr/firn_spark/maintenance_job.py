@@ -178,7 +178,7 @@ class _Job:
             try:
                 for of, told in self._do(kind, parts, streams[0], care, known, cold, now):
                     yield line | {"table": of} | told
-                    done = int(told.get("snapshots" if kind == "expire" else "bytes", 0))
+                    done = int(told.get("snapshots", 0)) if kind == "expire" else _bytes(told)
                     known[of] = noted(known.get(of), of, kind, done, now)
             except (Unfit, orphans.CannotTell) as why:
                 known[str(found.name)] = noted(known.get(str(found.name)), str(found.name), kind, None, now)
@@ -237,6 +237,11 @@ class _Job:
                     self._spark, table, place, care.expiry.orphan_seconds, now, others=others, dry_run=dry
                 )
                 yield told(str(part.name), removed.line() | {"freed_bytes": removed.bytes})
+
+
+def _bytes(told: Mapping[str, Any]) -> int:
+    """Bytes that compaction has rewritten, by its line."""
+    return int(told.get("bytes", 0)) + int(told.get("manifest_bytes", 0))
 
 
 def _not_cared_for(found: Table) -> str | None:

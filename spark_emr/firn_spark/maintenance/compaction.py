@@ -14,7 +14,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from firn.config.maintenance import Care, Compaction
-from firn.maintenance import compaction_planner
+from firn.maintenance import compaction_planner, manifest_planner
 from firn.maintenance.compaction_planner import DataFile, Group
 from firn_spark.maintenance import log_retention, manifests
 from firn_spark.maintenance.concurrent_commits import caught_up
@@ -39,7 +39,8 @@ class Compacted:
     groups         of files that were rewritten, a commit each; `lost`: those that another writer's commit undid
     files, into    data files before and after; `bytes`, `bytes_after`: theirs
     delete_files   files of deletes that are gone, and `delete_into` how many new ones are there for them
-    manifests      that became fewer; left: bytes of the groups that are still worth it
+    manifests      that were rewritten, and `manifest_into` how many there are for them; `manifest_bytes`: theirs
+    left           bytes of the groups that are still worth it
     """
 
     groups: int = 0
@@ -51,6 +52,8 @@ class Compacted:
     delete_files: int = 0
     delete_into: int = 0
     manifests: int = 0
+    manifest_into: int = 0
+    manifest_bytes: int = 0
     left: int = 0
 
     @property
@@ -66,12 +69,14 @@ class Compacted:
 @dataclass(frozen=True)
 class Budget:
     """Bytes of data files that may be rewritten. `fresh`: nothing of it is spent, so that one group may be larger than
-    it; `most`, `least`: bytes of a group and of a file, as in compaction_planner.plan."""
+    it; `most`, `least`: bytes of a group and of a file, as in compaction_planner.plan; `manifests`: bytes of the
+    manifests that one commit rewrites, as in manifest_planner.plan."""
 
     bytes: int
     fresh: bool = True
     most: int = compaction_planner.GROUP_BYTES
     least: int = 0
+    manifests: int = manifest_planner.MOST_BYTES
 
 
 def compact(
@@ -84,14 +89,12 @@ def compact(
     cold: Cold | None = None,
     dry_run: bool = False,
     found: Listing | None = None,
-    tidy: bool = True,
     sweeps: bool = True,
 ) -> Compacted:
     """Rewrites what pays most, and removes files of deletes that nothing needs any more.
 
     cold   tells which data files are in a cold storage class; None: none is
     found  what health.measure gave, if it is at hand
-    tidy   many small manifests become few, too
     sweeps  files of deletes that nothing needs are removed: whose bounds can be relied on, as those of Firn's can
 
     Raises Unfit (the table is left alone, with the reason), fence.CommitUnknown (what was written stays: it may be in
@@ -106,10 +109,11 @@ def compact(
     chosen = compaction_planner.within(groups, budget.bytes, fresh=budget.fresh)
     left = sum(group.bytes for group in groups) - sum(group.bytes for group in chosen)
     if dry_run:
+        told = manifests.planned(spark, table, budget.manifests) if care.compaction.on else []
         return Compacted(
             len(chosen), 0, sum(len(group.files) for group in chosen), sum(group.into for group in chosen),
             sum(group.bytes for group in chosen), sum(file.live_bytes for group in chosen for file in group.files),
-            len(found.dangling), 0, 0, left,
+            len(found.dangling), 0, sum(len(one.manifests) for one in told), 0, sum(one.bytes for one in told), left,
         )  # fmt: skip
     done = Compacted(left=left)
     work = _Work(spark, Tables(spark), table, stream, care.compaction)
@@ -117,8 +121,11 @@ def compact(
         for part in work.rewritten(group):
             done = _sum(done, part)
     swept = log_retention.sweep(spark, work.table, stream, work.gone, found) if sweeps else log_retention.Swept()
-    fewer = manifests.merge(spark, work.tables.look_again(work.table)) if care.compaction.on and tidy else 0
-    return replace(done, delete_files=swept.files, delete_into=swept.into, manifests=fewer)
+    done = replace(done, delete_files=swept.files, delete_into=swept.into)
+    if not care.compaction.on:
+        return done
+    fewer = manifests.rewrite(spark, work.tables, work.tables.look_again(work.table), budget.manifests)
+    return replace(done, manifests=fewer.manifests, manifest_into=fewer.into, manifest_bytes=fewer.bytes)
 
 
 def _snapshot(table: Table) -> int | None:

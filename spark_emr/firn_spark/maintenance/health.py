@@ -10,6 +10,7 @@ from firn.log.table_health import Health
 from firn.maintenance import compaction_planner
 from firn.maintenance.compaction_planner import Group
 from firn.maintenance.health import Versions, health_of
+from firn_spark.maintenance import manifests
 from firn_spark.maintenance.listing import Cold, Listing, listing, names_of
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.java import java_class
@@ -62,4 +63,6 @@ def versions(spark: SparkSession, table: Table) -> Versions:
     ancestors = java_class(spark, "org.apache.iceberg.util.SnapshotUtil")
     oldest = ancestors.oldestAncestor(table.java) if table.branch is None else None
     made = datetime.fromtimestamp(oldest.timestampMillis() / 1_000, UTC) if oldest is not None else None
-    return Versions(int(head.allManifests(table.java.io()).size()), snapshots, made, size, table.state.kept_by_others)
+    count = int(head.allManifests(table.java.io()).size())
+    worth = sum(len(one.manifests) for one in manifests.planned(spark, table))
+    return Versions(count, snapshots, made, size, table.state.kept_by_others, worth)

@@ -15,14 +15,16 @@ from firn.config.maintenance import Care
 from firn.log.table_health import Health
 from firn.maintenance import health
 from firn_spark.driver.small_files import SMALL_BYTES
+from firn_spark.maintenance import manifests
 from firn_spark.maintenance.compaction import Budget, compact
 from firn_spark.maintenance.health import measure, planned
-from firn_spark.maintenance.listing import Cold
+from firn_spark.maintenance.listing import Cold, Listing
 from firn_spark.not_eligible import Unfit
 from firn_spark.tables.evolve import Table, Tables
 from firn_spark.tables.fence import LostRace
 
 TURN_BYTES: Final = 64_000_000  # that one turn rewrites: the next changes wait for it
+TURN_MANIFESTS: Final = 16 * 1024 * 1024  # bytes of manifests, likewise: a Spark job of a second or two
 
 
 class Turn:
@@ -49,14 +51,11 @@ class Turn:
         table = self._tables.look_again(table)
         self.health, found = measure(self._spark, table, self._care, self._now, known, self._cold)
         budget = min(TURN_BYTES, health.left(known, self._care.compaction, self._now))
-        # A group that is larger than the budget must not hide the ones that would fit.
-        if not any(
-            group.bytes <= budget for group in planned(table, found, self._care, most=TURN_BYTES, least=SMALL_BYTES)
-        ):
+        most = Budget(budget, fresh=False, most=TURN_BYTES, least=SMALL_BYTES, manifests=TURN_MANIFESTS)
+        if not self._worth(table, found, most):
             return
         try:
-            most = Budget(budget, fresh=False, most=TURN_BYTES, least=SMALL_BYTES)
-            done = compact(self._spark, table, self._stream, self._care, most, found=found, tidy=False)
+            done = compact(self._spark, table, self._stream, self._care, most, found=found)
         except (Unfit, LostRace) as why:
             yield {"status": "not compacted", "table": str(table.name), "error": str(why)}
             return
@@ -64,4 +63,11 @@ class Turn:
         yield {"status": "compacted", "table": str(table.name), "seconds": seconds} | done.line()
         if done.effect:
             self.health, _ = measure(self._spark, self._tables.look_again(table), self._care, self._now, known)
-            self.health = health.compacted(self.health, self._now, done.bytes)
+            self.health = health.compacted(self.health, self._now, done.bytes + done.manifest_bytes)
+
+    def _worth(self, table: Table, found: Listing, most: Budget) -> bool:
+        """Whether anything fits a turn. A group that is larger than the budget must not hide the ones that would."""
+        groups = planned(table, found, self._care, most=most.most, least=most.least)
+        if any(group.bytes <= most.bytes for group in groups):
+            return True
+        return bool(most.bytes and self._care.compaction.on and manifests.planned(self._spark, table, most.manifests))

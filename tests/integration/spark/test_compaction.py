@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 from firn.config.maintenance import Care, Compaction
 from firn.config.names import TableName
 from firn.log import published_configs, table_health
-from firn.maintenance import compaction_planner
 from firn.maintenance import compaction_trigger as turns
+from firn.maintenance import manifest_planner
 from firn_spark.maintenance import compaction, inline_compaction, listing
 from firn_spark.maintenance.compaction import Budget, Compacted
 from firn_spark.maintenance.health import measure
@@ -427,8 +427,9 @@ def test_many_small_manifests_become_few(lake: Make, monkeypatch: pytest.MonkeyP
     land(one, 4)
     before = both(one)
     assert compact(one) == Compacted()
-    monkeypatch.setattr(compaction_planner, "MANY_MANIFESTS", 3)
-    assert compact(one) == Compacted(manifests=3)
+    monkeypatch.setattr(manifest_planner, "MANY", 3)
+    done = compact(one)
+    assert (done.manifests, done.manifest_into, done.groups) == (4, 1, 0)
     assert both(one) == before
     assert newest(one).operation is Operation.REPLACE
     assert newest(one).additional_properties["firn.format"] == "1"

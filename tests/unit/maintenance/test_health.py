@@ -16,7 +16,7 @@ POLICY = Compaction(target_bytes=1_000, budget_bytes=500)
 def look(files: list[DataFile], known: Health | None = None) -> Health:
     names = {(0, "1"): "day=2026-11-22"}
     deletes = [DeleteFile("d", 7, 3, partition="1", sequence=9)]
-    versions = Versions(2, 3, NOW - timedelta(days=1), 4_000, by_others=2)
+    versions = Versions(2, 3, NOW - timedelta(days=1), 4_000, by_others=2, rewrite_manifests=1)
     return health_of("lake.t", NOW, files, deletes, plan(files, POLICY, 0), POLICY, versions, names, known)
 
 
@@ -26,7 +26,7 @@ def test_a_health_tells_what_is_there_and_what_is_worth_writing_anew() -> None:
     assert (found.files, found.bytes, found.rows, found.small) == (7, 960, 80, 6)
     assert (found.delete_files, found.delete_bytes, found.deleted) == (1, 7, 3)
     assert (found.manifests, found.snapshots, found.metadata_bytes) == (2, 3, 4_000)
-    assert found.by_others == 2
+    assert (found.by_others, found.rewrite_manifests) == (2, 1)
     assert found.oldest == "2026-11-21T10:00:00.000Z"
     assert (found.cold_files, found.cold_bytes) == (1, 900)
     assert (found.rewrite_files, found.rewrite_bytes) == (6, 60)

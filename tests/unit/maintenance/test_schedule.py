@@ -37,6 +37,8 @@ def test_nothing_is_due_of_a_table_that_is_well() -> None:
     [
         (with_(rewrite_bytes=1, small=8), {"compact"}),
         (with_(rewrite_bytes=0, small=8), set()),
+        (with_(rewrite_manifests=51, manifests=90), {"compact"}),
+        (with_(manifests=90), set()),
         (with_(snapshots=1015), set()),
         (with_(snapshots=1016), {"expire"}),
         (with_(snapshots=116, oldest=ago(days=5.1)), {"expire"}),
@@ -57,11 +59,15 @@ def test_each_kind_is_due_by_its_own_numbers(health: Health, kinds: set[Kind]) -
 def test_the_reasons_are_for_people() -> None:
     said = due(with_(rewrite_bytes=12_300_000, small=1200, delete_files=7, deleted=5000, snapshots=3000), Care(), NOW)
     assert said["compact"] == "12.3 MB to rewrite: 1,200 small files, 5,000 deleted rows in 7 delete files"
+    both = due(with_(rewrite_bytes=2_000_000, rewrite_manifests=1_200), Care(), NOW)["compact"]
+    assert both == "2.0 MB to rewrite: files of odd sizes; 1,200 manifests to rewrite"
+    assert due(with_(rewrite_manifests=60), Care(), NOW)["compact"] == "60 manifests to rewrite"
     assert said["expire"] == "3,000 snapshots, at most 1,000 are kept"
 
 
 def test_compaction_that_is_off_is_never_due() -> None:
-    assert told(with_(rewrite_bytes=10**9), Care(compaction=Compaction(on=False))) == set()
+    owing = with_(rewrite_bytes=10**9, rewrite_manifests=99)
+    assert told(owing, Care(compaction=Compaction(on=False))) == set()
 
 
 def test_an_hours_budget_is_spent_and_comes_back() -> None:

@@ -3,7 +3,7 @@
 import math
 
 from firn.changes.decode.types import LONG, Column
-from firn.config.file_writing import CODEC, ROW_GROUP, BloomSize, FileWriting
+from firn.config.file_writing import CODEC, MANIFEST, ROW_GROUP, BloomSize, FileWriting
 from firn.tables import bloom_filters
 from firn.tables.file_properties import ASKED, OWN, first, properties
 
@@ -31,3 +31,10 @@ def test_a_bloom_filter_is_as_large_as_it_may_be() -> None:
     again = bloom_filters.properties("key", ["id"], column, small)
     assert bloom_filters.size_of("id", again) == BloomSize(), "said no longer"
     assert bloom_filters.size_of("id", {f"{bloom_filters.WRONG}id": "x"}) == BloomSize()
+
+
+def test_manifests_have_a_size_that_readers_can_keep() -> None:
+    from firn_lake.reading.manifests import MOST_BYTES
+
+    assert int(OWN[MANIFEST]) * 2 <= MOST_BYTES
+    assert properties(FileWriting(), {MANIFEST: "5000000", ASKED: f'["{MANIFEST}"]'})[MANIFEST] == OWN[MANIFEST]

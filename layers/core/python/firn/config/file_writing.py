@@ -13,6 +13,7 @@ ROW_GROUP: Final = "write.parquet.row-group-size-bytes"
 PAGE: Final = "write.parquet.page-size-bytes"
 PAGE_ROWS: Final = "write.parquet.page-row-limit"
 DICTIONARY: Final = "write.parquet.dict-size-bytes"
+MANIFEST: Final = "commit.manifest.target-size-bytes"
 OLDEST_FORMAT: Final = 2
 NEWEST_FORMAT: Final = 3
 """Iceberg's format versions that a table may have."""

@@ -48,6 +48,7 @@ class Health(msgspec.Struct, frozen=True, omit_defaults=True):
     expired_at      when expiry was last tried in vain; None: it had an effect since
     compacted_bytes  of files rewritten in the hour that began at `compacted_at`
     by_others       kept snapshots that are not Firn's and changed rows of the table since a stream feeds it
+    rewrite_manifests  manifests that are worth rewriting
     partitions      the worst ones, most bytes to rewrite first; `rewrite_bytes` is of all
     """
 
@@ -68,6 +69,7 @@ class Health(msgspec.Struct, frozen=True, omit_defaults=True):
     cold_bytes: int = 0
     rewrite_files: int = 0
     rewrite_bytes: int = 0
+    rewrite_manifests: int = 0
     partitions: tuple[PartitionHealth, ...] = ()
     orphans: int | None = None
     orphan_bytes: int = 0

@@ -15,7 +15,6 @@ SMALL: Final = 0.75  # of the target, as in Iceberg's own rule
 ENOUGH: Final = 5  # small files of one partition that are worth joining, as in Iceberg's own rule
 DELETED: Final = 0.10  # of a file's rows
 DELETED_COLD: Final = 0.30  # to fetch a file from a cold class costs, and what is rewritten is warm again
-MANY_MANIFESTS: Final = 50  # that are worth making few of, if they are small
 GROUP_BYTES: Final = 512_000_000  # that are rewritten together: one commit, and what a lost race throws away
 _OPEN_COST: Final = 4_000_000  # bytes that could be read while a file is opened, as Iceberg's planning counts it
 _EXACTLY: Final = 1_000_000  # pairs of a delete file and a data file: of more, a partition's deletes are spread as one

@@ -24,13 +24,15 @@ _DONE: Final = (
 @dataclass(frozen=True)
 class Versions:
     """What the table's metadata says of itself: manifests of the current snapshot, snapshots in all, when the oldest on
-    main was made, bytes of the metadata file, snapshots of others (TableState.kept_by_others)."""
+    main was made, bytes of the metadata file, snapshots of others (TableState.kept_by_others), manifests that are worth
+    rewriting (manifest_planner.plan)."""
 
     manifests: int = 0
     snapshots: int = 0
     oldest: datetime | None = None
     metadata_bytes: int = 0
     by_others: int = 0
+    rewrite_manifests: int = 0
 
 
 def health_of(
@@ -70,6 +72,7 @@ def health_of(
         cold_bytes=sum(file.bytes for file in cold),
         rewrite_files=sum(len(group.files) for group in groups),
         rewrite_bytes=sum(group.bytes for group in groups),
+        rewrite_manifests=versions.rewrite_manifests,
         partitions=tuple(_worst(files, deletes, groups, policy, names)),
     )
     return found if known is None else replace(found, **{name: getattr(known, name) for name in _DONE})

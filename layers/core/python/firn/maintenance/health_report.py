@@ -10,7 +10,7 @@ from firn.config.maintenance import Care
 from firn.log import layout
 from firn.log.table_health import Health
 from firn.maintenance import health as measured
-from firn.maintenance.compaction_planner import DELETED, ENOUGH, MANY_MANIFESTS
+from firn.maintenance.compaction_planner import DELETED, ENOUGH
 from firn.maintenance.schedule import ORPHANS_EVERY, PORTION, Kind, due
 
 # The schedules of template.yaml (Compact, Expire).
@@ -33,7 +33,7 @@ def debts(health: Health, care: Care, now: datetime) -> list[Debt]:
     wanted = due(health, care, now)
     expiry = care.expiry
     compact = _next("compact", wanted, "compacts")
-    if "compact" not in wanted and health.rewrite_bytes:
+    if "compact" not in wanted and (health.rewrite_bytes or health.rewrite_manifests):
         compact = "when the hour's budget is new" if measured.spent(health, now) else "tried in vain, again in an hour"
     if not care.compaction.on:
         compact = "never: compact is off"
@@ -43,7 +43,7 @@ def debts(health: Health, care: Care, now: datetime) -> list[Debt]:
         Debt("bytes to rewrite", health.rewrite_bytes, "0", health.rewrite_bytes > 0, compact),
         Debt("small files", health.small, f"{ENOUGH} of a partition", now_due and health.small > 0, compact),
         Debt("deleted rows", health.deleted, f"{DELETED:.0%} of a file", now_due and health.deleted > 0, compact),
-        Debt("manifests", health.manifests, f"{MANY_MANIFESTS}", health.manifests > MANY_MANIFESTS, "by compaction"),
+        Debt("manifests to rewrite", health.rewrite_manifests, "0", health.rewrite_manifests > 0, compact),
         Debt(
             "snapshots", health.snapshots, f"{keeps} (+{PORTION})", "expire" in wanted,
             _next("expire", wanted, "expires"),

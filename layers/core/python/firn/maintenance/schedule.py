@@ -30,8 +30,9 @@ def due(health: Health, care: Care, now: datetime) -> dict[Kind, str]:
 
 
 def noted(known: Health | None, table: str, kind: Kind, done: int | None, now: datetime) -> Health:
-    """The health of `table` after `kind` was done; `done`: bytes that compaction wrote again, snapshots that expired,
-    None if the table does not allow it, so that it is tried again only when its time has come."""
+    """The health of `table` after `kind` was done; `done`: bytes that compaction wrote again (of manifests too),
+    snapshots that expired, None if the table does not allow it, so that it is tried again only when its time has come.
+    """
     at = layout.instant(now)
     before = known or Health(table, at)
     if kind == "expire":
@@ -42,10 +43,17 @@ def noted(known: Health | None, table: str, kind: Kind, done: int | None, now: d
 
 
 def _compact(health: Health, care: Care, now: datetime) -> str:
-    if not care.compaction.on or health.rewrite_bytes <= 0 or measured.left(health, care.compaction, now) <= 0:
+    nothing = health.rewrite_bytes <= 0 and health.rewrite_manifests <= 0
+    if not care.compaction.on or nothing or measured.left(health, care.compaction, now) <= 0:
         return ""
     if measured.in_vain(health, now):
         return ""
+    said = [_files(health)] if health.rewrite_bytes > 0 else []
+    said += [f"{health.rewrite_manifests:,} manifests to rewrite"] if health.rewrite_manifests > 0 else []
+    return "; ".join(said)
+
+
+def _files(health: Health) -> str:
     parts = [f"{health.small:,} small files"] if health.small else []
     parts += [f"{health.deleted:,} deleted rows in {health.delete_files:,} delete files"] if health.delete_files else []
     return f"{health.rewrite_bytes / 1e6:,.1f} MB to rewrite: {', '.join(parts) or 'files of odd sizes'}"

@@ -8,12 +8,14 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
-from firn.config.file_writing import ROW_GROUP, FileWriting
+from firn.config.file_writing import MANIFEST, ROW_GROUP, FileWriting
 
 ASKED: Final = "firn.properties"
 # A look-up reads the key's column of each row group whose bounds hold a wanted key. Iceberg's 128 MB would be whole
 # files, and a file that was made of others has their bounds and all that lies between.
-OWN: Final[Mapping[str, str]] = {ROW_GROUP: str(32 * 1024 * 1024)}
+# A query of one partition reads whole manifests, and a reader in Python keeps those of up to 4 MB: Iceberg's 8 MB
+# list some 30,000 files each.
+OWN: Final[Mapping[str, str]] = {ROW_GROUP: str(32 * 1024 * 1024), MANIFEST: str(1024 * 1024)}
 """What Firn sets itself where firn.yaml says nothing."""
 
 
