@@ -1,31 +1,33 @@
 """What a table's metadata costs as it grows: commits, planning and care by the number of data files and of snapshots.
 
-    python -m benchmarks.metadata [--files 1000 10000 100000] [--snapshots 10 100 1000 3000] [--commits 40]
+    python -m benchmarks.metadata [--files 1000 10000 100000] [--snapshots 10 100 1000 3000] [--commits 8]
 
 The data files are entries of manifests alone, each with a hundred keys in its bounds; nothing reads them, since what is
-committed are keys that none of them has. One JSON line for each size. `driver`, `slices`: seconds of Firn's commits in
-its two homes; `plan_all`, `plan_key`, `plan_partition`: of Iceberg's planning of a scan; `lake_cold`, `lake_warm`: of
-firn_lake's planning of one key, in a process that has read none or all of the manifests; `care`: of rewriting them.
-`--draw` makes the plots of docs/metadata.md of such lines (standard input).
+committed are keys that none of them has. One JSON line for each size. `driver`: seconds of Firn's commits in the job's
+own process (by slices a commit opens all files below the first and above the last of its slices, and there are none);
+`plan_all`, `plan_key`, `plan_partition`: of Iceberg's planning of a scan; `lake_cold`, `lake_warm`: of firn_lake's
+planning of one key, in a process that has read none or all of the manifests; `measure`: of care's look at all files;
+`care`: of rewriting manifests. `--draw` makes the plots of docs/metadata.md of such lines (standard input).
 """
 
 import argparse
 import hashlib
 import json
-import os
 import statistics
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pyiceberg.expressions import EqualTo
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.typedef import Record
 from pyspark.sql import SparkSession
 
-from benchmarks import firn_case, spark
+from benchmarks import firn_case, report, spark
+from benchmarks.results import Plot
 from benchmarks.spark import CACHE, TABLE, Lake
 from firn.changes.decode.types import Column, Type
 from firn.changes.metadata_columns import MIRROR_METADATA
@@ -137,12 +139,8 @@ def seconds_of(what: Callable[[], Any], times: int = 3) -> float:
     return round(statistics.median(found), 4)
 
 
-def committed(lake: Lake, staging: str, epochs: range, driver: bool) -> list[float]:
-    """Commits of these epochs in the driver, or in slices. -> seconds of each."""
-    if driver:
-        os.environ.pop("FIRN_DRIVER_EVENTS", None)
-    else:
-        os.environ["FIRN_DRIVER_EVENTS"] = "0"
+def committed(lake: Lake, staging: str, epochs: range) -> list[float]:
+    """Commits of these epochs in the job's own process. -> seconds of each."""
     took = []
     for n in epochs:
         began = time.perf_counter()
@@ -166,7 +164,7 @@ def planned(lake: Lake, table: Table, partitioned: bool) -> dict[str, float]:
         iterables.size((scan if condition is None else scan.filter(condition)).planFiles())
 
     plan(None)
-    return {name: seconds_of(lambda each=each: plan(each)) for name, each in filters.items()} | by_lake(lake)
+    return {name: seconds_of(partial(plan, each)) for name, each in filters.items()} | by_lake(lake)
 
 
 def by_lake(lake: Lake) -> dict[str, float]:
@@ -174,9 +172,11 @@ def by_lake(lake: Lake) -> dict[str, float]:
     table = open_catalog(lake.catalog_uri, lake.warehouse, {}).load_table(TABLE)
 
     def plan() -> None:
-        scan = table.scan(EqualTo("id", 12_345))
+        scan = table.scan("id = 12345")
         planner = Planner(table.metadata, table.io, scan.row_filter)
-        for _ in planner.plan_files(scan.snapshot().manifests(table.io)):
+        snapshot = scan.snapshot()
+        assert snapshot is not None
+        for _ in planner.plan_files(snapshot.manifests(table.io)):
             pass
 
     KNOWN._kept.clear()
@@ -206,22 +206,43 @@ def case(session: SparkSession, files: int, snapshots: int, commits: int, partit
     table.java.refresh()
     aged(table, snapshots)
     staging = staged(lake, commits + 3, _RULE if partitioned else firn_case.CONFIG)
-    committed(lake, staging, range(1, 2), True)
-    half = commits // 2
+    committed(lake, staging, range(1, 2))
     told: dict[str, Any] = {"files": files, "partitioned": partitioned, "before": looked(table)}
-    told["driver"] = statistics.median(committed(lake, staging, range(2, 2 + half), True))
-    if os.environ.get("SLICES"):
-        told["slices"] = statistics.median(committed(lake, staging, range(2 + half, 2 + commits), False))
-    else:
-        committed(lake, staging, range(2 + half, 2 + commits), True)
+    told["driver"] = statistics.median(committed(lake, staging, range(2, 2 + commits)))
     told |= {"aged": looked(table)} | planned(lake, table, partitioned)
     tables = Tables(lake.spark)
     told["measure"] = seconds_of(lambda: health.measure(lake.spark, table, Care(), datetime.now(UTC)), 1)
     told["care"] = seconds_of(lambda: manifests.rewrite(lake.spark, tables, tables.look_again(table)), 1)
     told |= {"cared": looked(table)}
     told |= {f"cared_{name}": value for name, value in planned(lake, table, partitioned).items()}
-    told["cared_driver"] = committed(lake, staging, range(commits + 2, commits + 3), True)[0]
+    told["cared_driver"] = committed(lake, staging, range(commits + 2, commits + 3))[0]
     return told
+
+
+def drawn(lines: Sequence[str]) -> None:
+    """The plots of docs/metadata.md, of what `case` told."""
+    told = [json.loads(line) for line in lines if line.startswith('{"files"')]
+    most = max(one["before"]["snapshots"] for one in told)
+    mine = [one for one in told if one["partitioned"]]
+    names = {
+        "a commit of Firn's": "driver", "Iceberg's plan, all files": "plan_all", "one partition": "plan_partition",
+        "firn_lake, one key, first": "lake_cold", "and again": "lake_warm",
+    }  # fmt: skip
+    by_files = {
+        label: [(float(one["files"]), one[name]) for one in mine if name in one] for label, name in names.items()
+    }
+    by_snapshots = {
+        "a commit of Firn's": sorted(
+            (float(one["before"]["snapshots"]), one["driver"])
+            for one in told
+            if one["files"] == 1_000 and not one["partitioned"]
+        )
+    }
+    plots = [Plot("metadata-files", "Seconds by data files", "data files", "seconds", by_files, "xy")]
+    if most > 200:
+        plots.append(Plot("metadata-snapshots", "Seconds by snapshots", "snapshots", "seconds", by_snapshots))
+    for plot in plots:
+        (_PICTURES / f"{plot.name}.svg").write_text(report.svg(plot))
 
 
 def main() -> None:
@@ -229,8 +250,12 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--files", type=int, nargs="*", default=[1_000, 10_000, 100_000])
     arguments.add_argument("--snapshots", type=int, nargs="*", default=[10, 100, 1_000, 3_000])
-    arguments.add_argument("--commits", type=int, default=40)
+    arguments.add_argument("--commits", type=int, default=8)
+    arguments.add_argument("--draw", action="store_true")
     given = arguments.parse_args()
+    if given.draw:
+        drawn(sys.stdin.readlines())
+        return
     session = spark.start()
     for files in given.files:
         print(json.dumps(case(session, files, 0, given.commits, partitioned=True)), flush=True)

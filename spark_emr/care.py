@@ -1,4 +1,4 @@
-"""Entry point of the care job on EMR Serverless: compacts tables, expires their snapshots, removes their orphans.
+"""Entry point of the care job on EMR Serverless: compacts tables, expires them, removes orphans, computes statistics.
 
 Exit codes: 0 done, or nothing to do; 1 a table could not be cared for (it is as it was; run it again), 2 usage.
 """

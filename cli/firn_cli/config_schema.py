@@ -334,6 +334,14 @@ def _care() -> Schema:
                     "orphans_after": quantity("Unknown files go when older.", _DURATION, "3d"),
                 },
             ),
+            "statistics": section(
+                "What optimizers are told of distinct values and partitions.",
+                {
+                    "columns": texts("Columns whose distinct values are counted.", null=True),
+                    "partitions": flag("What each partition holds.", "false"),
+                    "every": quantity("Not more often.", _DURATION, "1d"),
+                },
+            ),
             "tier": section(
                 "Moving cold files to a cheaper class.",
                 {

@@ -32,7 +32,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     if event.get("table"):
         kind: Kind = "orphans" if event.get("kind") == "orphans" else "expire"
         return scheduled_rounds.care_now(settings, store, config, kind, str(event["table"]), now, logger)
-    done = scheduled_rounds.care(settings, store, config, ("expire", "orphans"), now, logger)
+    done = scheduled_rounds.care(settings, store, config, ("expire", "orphans", "statistics"), now, logger)
     return done | {"swept": [_swept(store, stream, now) for stream in config.streams]}
 
 

@@ -37,6 +37,7 @@ from firn_spark.maintenance.compaction import Budget, compact
 from firn_spark.maintenance.expiry import Expired, expire_all
 from firn_spark.maintenance.health import measure
 from firn_spark.maintenance.listing import Cold
+from firn_spark.maintenance.optimizer_statistics import compute
 from firn_spark.merge.facts_table import facts_beside
 from firn_spark.not_eligible import Unfit
 from firn_spark.tables.evolve import Table, Tables
@@ -219,6 +220,11 @@ class _Job:
                 rule = unfed.reach(rule, table.state.ancestry)
             for one in expire_all(self._spark, self._store, table, rule, now, dry_run=dry):
                 yield told(one.table, one.line() | (one.reasons() if isinstance(one, Expired) else {}))
+            return
+        if kind == "statistics":
+            table = self._tables.look_again(parts[0])
+            if care.statistics.on:
+                yield told(str(table.name), compute(self._spark, table, care.statistics, dry_run=dry).line())
             return
         for part in parts:
             table = self._tables.look_again(part)

@@ -106,6 +106,16 @@ MUTANTS: Final = (
         (f"{_COMPACTION_TESTS}::test_a_rewrite_that_was_not_committed_leaves_the_table_as_it_was[unknown]",),
     ),
     Mutant(
+        "a rewrite of manifests gives rows new ids",
+        f"{_SPARK}/maintenance/manifests.py",
+        "if table.state.version < _LINEAGE:",
+        "if table.state.version <= _LINEAGE:",
+        (
+            "tests/integration/spark/test_manifests.py"
+            "::test_small_manifests_become_few_and_nothing_else_changes[lineage]",
+        ),
+    ),
+    Mutant(
         "the driver finds rows that are deleted",
         f"{_SPARK}/files/row_lookup.py",
         "chosen = left(pa.array(_places(wanted, held), pa.int64()), first, gone)",

@@ -638,6 +638,21 @@ MUTANTS: Final = (
         ("tests/unit/maintenance/test_unfed.py::test_each_sink_of_each_flink_job_keeps_its_place",),
     ),
     Mutant(
+        "manifests of one partition each are sorted by partition for ever",
+        "layers/core/python/firn/maintenance/manifest_planner.py",
+        "one.high is not None and one.low < one.high]",
+        "one.high is not None and one.low <= one.high]",
+        ("tests/unit/maintenance/test_manifest_planner.py"
+         "::test_manifests_of_one_partition_each_are_as_good_as_they_get",),
+    ),
+    Mutant(
+        "a rewrite of manifests takes as much as there is",
+        "layers/core/python/firn/maintenance/manifest_planner.py",
+        "if size <= most]",
+        "if size <= most or one]",
+        ("tests/unit/maintenance/test_manifest_planner.py::test_one_commit_takes_no_more_than_it_may",),
+    ),
+    Mutant(
         "of two writers of one kind only the newer one finds its place again",
         "layers/core/python/firn/maintenance/unfed.py",
         "told = {(name, whose) for name",

@@ -1,6 +1,7 @@
 """How a table is, measured by its metadata alone: no data file and no file of deletes is opened."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
@@ -32,8 +33,11 @@ def measure(
     """
     found = listing(spark, table, cold)
     groups = planned(table, found, care)
+    told = versions(spark, table)
+    if found.unfit:  # compaction leaves such a table alone
+        told = replace(told, rewrite_manifests=0)
     measured = health_of(
-        str(table.name), now, found.files, found.deletes, groups, care.compaction, versions(spark, table),
+        str(table.name), now, found.files, found.deletes, groups, care.compaction, told,
         names_of(table, (group.files[0] for group in groups)), known,
     )  # fmt: skip
     return measured, found

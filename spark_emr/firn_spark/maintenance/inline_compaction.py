@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from firn.config.maintenance import Care
 from firn.log.table_health import Health
-from firn.maintenance import health
+from firn.maintenance import compaction_trigger, health
 from firn_spark.driver.small_files import SMALL_BYTES
 from firn_spark.maintenance import manifests
 from firn_spark.maintenance.compaction import Budget, compact
@@ -49,6 +49,8 @@ class Turn:
         """
         began = time.monotonic()
         table = self._tables.look_again(table)
+        if not compaction_trigger.may_look(table.state, known, self._now):
+            return
         self.health, found = measure(self._spark, table, self._care, self._now, known, self._cold)
         budget = min(TURN_BYTES, health.left(known, self._care.compaction, self._now))
         most = Budget(budget, fresh=False, most=TURN_BYTES, least=SMALL_BYTES, manifests=TURN_MANIFESTS)
@@ -70,4 +72,6 @@ class Turn:
         groups = planned(table, found, self._care, most=most.most, least=most.least)
         if any(group.bytes <= most.bytes for group in groups):
             return True
+        if found.unfit:
+            return False
         return bool(most.bytes and self._care.compaction.on and manifests.planned(self._spark, table, most.manifests))

@@ -66,7 +66,14 @@ def lineage(lake: Lake) -> list[Any]:
     return sorted(map(tuple, rows.collect()))
 
 
-@pytest.mark.parametrize("form", ["", ", format: 3", ", columns: {v: string}, partition_by: ['bucket(2, id)']"])
+FORMS = {
+    "plain": "",
+    "lineage": ", format: 3",
+    "partitioned": ", columns: {v: string}, partition_by: ['bucket(2, id)']",
+}
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 def test_small_manifests_become_few_and_nothing_else_changes(lake: Make, form: str) -> None:
     one = lake(config(f"key: [id]{form}"))
     for n in range(6):

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,7 +15,7 @@ BIG = TARGET
 TINY = 10
 
 
-def some(count: int, size: int, **more: object) -> list[Manifest]:
+def some(count: int, size: int, **more: Any) -> list[Manifest]:
     """Manifests of one kind."""
     return [replace(Manifest(f"{size}-{more}-{n:05d}", size), **more) for n in range(count)]
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from firn.config.maintenance import Care, Compaction, Expiry
+from firn.config.maintenance import Care, Compaction, Expiry, Statistics
 from firn.log import layout
 from firn.log.table_health import Health
 from firn.maintenance.health import left
@@ -81,6 +81,19 @@ def test_an_hours_budget_is_spent_and_comes_back() -> None:
     # The hour is that of its first bytes.
     assert told(health, care, NOW + timedelta(minutes=61)) == {"compact"}
     assert noted(health, "shop.orders", "compact", 5, NOW + timedelta(minutes=61)).compacted_bytes == 5
+
+
+def test_statistics_are_due_where_they_are_asked_for_and_rows_came_since() -> None:
+    care = Care(statistics=Statistics(("customer",), every_seconds=3_600))
+    assert told(WELL) == set()
+    assert told(WELL, Care(statistics=Statistics(partitions=True))) == {"statistics"}
+    assert due(WELL, care, NOW) == {"statistics": "never computed"}
+    assert told(with_(statistics_at=ago(minutes=59)), care) == set()
+    assert told(with_(statistics_at=ago(minutes=61)), care) == {"statistics"}
+    assert told(with_(statistics_at=ago(hours=5), measured_at=ago(hours=5)), care) == set(), "no commit since"
+    assert told(with_(table="shop.orders__deletes"), care) == set()
+    for done in (0, None):
+        assert told(noted(WELL, "shop.orders", "statistics", done, NOW), care) == set()
 
 
 def test_what_was_done_is_not_due_again() -> None:

@@ -4,6 +4,7 @@
       compact: {target: 128MB, budget: 2GB, sort_by: [customer_id]}
       expire: {by: firn, keep: 5d, at_least: 100, at_most: 1000, orphans_after: 3d}
       tier: {cold_after: 90d, class: STANDARD_IA}
+      statistics: {columns: [customer_id], every: 1d}
 
 Read by maintenance_reader.py. docs/configuration.md is the reference for users.
 """
@@ -22,6 +23,7 @@ MOST_SNAPSHOTS: Final = 100_000
 # A job lingers for up to six hours (commit/warm_job.py), and a file may be written long before its commit.
 LEAST_ORPHAN_SECONDS: Final = 86_400
 LEAST_COLD_SECONDS: Final = 86_400
+LEAST_STATISTICS_SECONDS: Final = 3_600  # each time all values of the columns are read
 
 
 @dataclass(frozen=True)
@@ -65,10 +67,26 @@ class Tiering:
 
 
 @dataclass(frozen=True)
+class Statistics:
+    """What optimizers are told of a table beside its manifests, at most every `every_seconds`: how many distinct values
+    `columns` have, and with `partitions` what each partition holds. Neither: never."""
+
+    columns: tuple[str, ...] = ()
+    partitions: bool = False
+    every_seconds: int = 86_400
+
+    @property
+    def on(self) -> bool:
+        """Whether anything is computed."""
+        return bool(self.columns) or self.partitions
+
+
+@dataclass(frozen=True)
 class Care:
     """All of it for one table. `also`: the tables that are looked after though no stream feeds them."""
 
     compaction: Compaction = field(default_factory=Compaction)
     expiry: Expiry = field(default_factory=Expiry)
     tiering: Tiering = field(default_factory=Tiering)
+    statistics: Statistics = field(default_factory=Statistics)
     also: UnfedTables = field(default_factory=UnfedTables)

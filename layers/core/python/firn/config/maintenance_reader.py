@@ -8,11 +8,13 @@ from firn.config.maintenance import (
     FEWEST_SNAPSHOTS,
     LEAST_COLD_SECONDS,
     LEAST_ORPHAN_SECONDS,
+    LEAST_STATISTICS_SECONDS,
     MOST_SNAPSHOTS,
     Care,
     Compaction,
     Expirer,
     Expiry,
+    Statistics,
     StorageClass,
     Tiering,
 )
@@ -24,10 +26,12 @@ KEYS: Final = {
     "compact": ("on", "target", "budget", "sort_by", "zorder_by"),
     "expire": ("by", "keep", "at_least", "at_most", "orphans_after"),
     "tier": ("cold_after", "predictive", "class"),
+    "statistics": ("columns", "partitions", "every"),
 }
 _ALSO: Final = "also"
 _NAMED: Final = "also: [reports.*, shop.by_day]"
 _MOST_NAMED: Final = 100
+_MOST_COLUMNS: Final = 32
 # Reads of these would fail, or wait for hours: S3 User Guide, "Understanding S3 Glacier storage classes".
 _ARCHIVES: Final = {"GLACIER": "Glacier Flexible Retrieval", "DEEP_ARCHIVE": "Glacier Deep Archive"}
 
@@ -53,6 +57,7 @@ def _care(section: Section, default: Care) -> Care:
         _compaction(section.section("compact"), default.compaction),
         _expiry(section.section("expire"), default.expiry),
         _tiering(section.section("tier"), default.tiering),
+        _statistics(section.section("statistics"), default.statistics),
     )
 
 
@@ -134,3 +139,14 @@ def _tiering(section: Section, default: Tiering) -> Tiering:
     elif name is not None:
         kind = section.choice("class", StorageClass, "storage class for live tables", default.storage_class)
     return Tiering(cold, section.flag("predictive", default.predictive), kind)
+
+
+def _statistics(section: Section, default: Statistics) -> Statistics:
+    section.allow_only(KEYS["statistics"])
+    every = section.parsed("every", quantities.days, default.every_seconds, "1d")
+    if section.has("every") and every < LEAST_STATISTICS_SECONDS:
+        section.note("every", "is less than 1h, and each time all values of the columns are read; write 1d")
+    columns = _columns(section, "columns") if section.has("columns") else default.columns
+    if len(columns) > _MOST_COLUMNS:
+        section.note("columns", f"has {len(columns)} names, and {_MOST_COLUMNS} are counted; name those of joins")
+    return Statistics(tuple(dict.fromkeys(columns)), section.flag("partitions", default.partitions), every)

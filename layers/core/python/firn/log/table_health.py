@@ -47,6 +47,7 @@ class Health(msgspec.Struct, frozen=True, omit_defaults=True):
     compacted_at    when the hour began in which compaction last did something, or looked in vain
     expired_at      when expiry was last tried in vain; None: it had an effect since
     compacted_bytes  of files rewritten in the hour that began at `compacted_at`
+    statistics_at   when statistics were last computed, or it was tried
     by_others       kept snapshots that are not Firn's and changed rows of the table since a stream feeds it
     rewrite_manifests  manifests that are worth rewriting
     partitions      the worst ones, most bytes to rewrite first; `rewrite_bytes` is of all
@@ -78,6 +79,7 @@ class Health(msgspec.Struct, frozen=True, omit_defaults=True):
     compacted_bytes: int = 0
     expired_at: str | None = None
     tiered_at: str | None = None
+    statistics_at: str | None = None
     by_others: int = 0
 
 

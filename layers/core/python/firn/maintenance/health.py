@@ -18,6 +18,7 @@ _WORST: Final = 20  # partitions that a Health names
 # What was done to the table, or looked for: no look at its metadata tells that.
 _DONE: Final = (
     "orphans", "orphan_bytes", "orphans_at", "compacted_at", "compacted_bytes", "expired_at", "tiered_at",
+    "statistics_at",
 )  # fmt: skip
 
 

@@ -14,7 +14,9 @@ from firn.maintenance.compaction_planner import DELETED, ENOUGH
 from firn.maintenance.schedule import ORPHANS_EVERY, PORTION, Kind, due
 
 # The schedules of template.yaml (Compact, Expire).
-ROUNDS: Final[dict[str, str]] = {"compact": "within 15 min", "expire": "within an hour", "orphans": "within an hour"}
+ROUNDS: Final[dict[str, str]] = {
+    "compact": "within 15 min", "expire": "within an hour", "orphans": "within an hour", "statistics": "within an hour",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

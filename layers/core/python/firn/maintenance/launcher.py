@@ -58,6 +58,8 @@ def run(
         return Cared(found, left="a job that cares for tables is at work")
     busy = {name for one in running if (at := parse_name(one)) for name in config.sharing(at[0])}
     mine = {table: of for table, of in found.items() if not feeding(config, table) & busy}
+    # These take no file away that a commit needs, and a commit job has no time for them.
+    mine = mine or {table: {"statistics": of["statistics"]} for table, of in found.items() if "statistics" in of}
     if not mine:
         log.info("a commit job lives, and cares for its tables itself", extra={"due": found})
         return Cared(found, left="a commit job lives and does it between its commits")

@@ -7,12 +7,13 @@ from typing import Final, Literal
 from msgspec.structs import replace
 
 from firn.config.maintenance import Care
+from firn.config.names import owner
 from firn.log import layout
 from firn.log.table_health import Health, age_seconds
 from firn.maintenance import health as measured
 
-Kind = Literal["compact", "expire", "orphans"]
-KINDS: Final[tuple[Kind, ...]] = ("compact", "expire", "orphans")
+Kind = Literal["compact", "expire", "orphans", "statistics"]
+KINDS: Final[tuple[Kind, ...]] = ("compact", "expire", "orphans", "statistics")
 
 # Snapshots are let go of in portions: each time writes the metadata again, and reads the manifests of those that go.
 PORTION: Final = 16
@@ -24,8 +25,8 @@ ORPHANS_EVERY: Final = timedelta(days=7)
 
 def due(health: Health, care: Care, now: datetime) -> dict[Kind, str]:
     """What is to be done with the table, with the reason as people read it. Empty: nothing."""
-    said = {"compact": _compact(health, care, now), "expire": _expire(health, care, now)}
-    said["orphans"] = _orphans(health, now)
+    said: dict[Kind, str] = {"compact": _compact(health, care, now), "expire": _expire(health, care, now)}
+    said |= {"orphans": _orphans(health, now), "statistics": _statistics(health, care, now)}
     return {kind: said[kind] for kind in KINDS if said[kind]}
 
 
@@ -39,6 +40,8 @@ def noted(known: Health | None, table: str, kind: Kind, done: int | None, now: d
         return replace(before, expired_at=None if done else at)
     if kind == "orphans":
         return replace(before, orphans_at=at, **({} if done is None else {"orphans": 0, "orphan_bytes": 0}))
+    if kind == "statistics":
+        return replace(before, statistics_at=at)
     return measured.compacted(before, now, done or 0)
 
 
@@ -78,6 +81,18 @@ def _orphans(health: Health, now: datetime) -> str:
         return "never looked for"
     # No commit since: no new orphans either.
     return f"last looked for at {health.orphans_at}" if health.measured_at > health.orphans_at else ""
+
+
+def _statistics(health: Health, care: Care, now: datetime) -> str:
+    policy = care.statistics
+    # What remembers a table's deletes has other columns, and nobody joins it.
+    if not policy.on or owner(health.table) != health.table:
+        return ""
+    if health.statistics_at is None:
+        return "never computed"
+    if age_seconds(health.statistics_at, now) < policy.every_seconds or health.measured_at <= health.statistics_at:
+        return ""
+    return f"last computed at {health.statistics_at}"
 
 
 def tables_due(

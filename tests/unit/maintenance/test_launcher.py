@@ -1,0 +1,63 @@
+"""Which job the scheduled care starts beside a commit job."""
+
+import logging
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from obstore.store import MemoryStore
+
+from firn.config.reader import parse
+from firn.log import layout, table_health
+from firn.log.table_health import Health
+from firn.maintenance import launcher
+from firn.maintenance.schedule import KINDS
+from firn.runs.job_runs import PREFIX
+from firn.settings import Settings
+
+NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
+ASKED = "care: {statistics: {columns: [x]}}\n"
+STREAMS = "streams: {shop: {tables: {a: {to: shop.a, key: [id]}}}, web: {tables: {b: {to: web.b, key: [id]}}}}"
+
+
+class Jobs:
+    """EMR Serverless, with these runs at work."""
+
+    def __init__(self, *running: str) -> None:
+        self._running = list(running)
+        self.started: list[Sequence[str]] = []
+
+    def active(self, prefix: str) -> list[str]:
+        return [name for name in self._running if name.startswith(prefix)]
+
+    def start_script(self, script: str, arguments: Sequence[str], name: str, *_: Any) -> str:
+        assert script == "care.py"
+        self.started.append(arguments)
+        return name
+
+
+def asked_for(config: str, *running: str, **owing: Any) -> tuple[str, list[str]] | None:
+    """What the job that is started does, and to which tables; None if none is."""
+    store, jobs = MemoryStore(), Jobs(*running)
+    for stream, table in (("shop", "shop.a"), ("web", "web.b")):
+        found = Health(table, layout.instant(NOW), orphans_at=layout.instant(NOW), **owing)
+        table_health.write(store, stream, [found])
+    settings = Settings("memory://x", emr_application="a")
+    known = parse(config + STREAMS)
+    launcher.run(settings, store, known, jobs, KINDS, NOW, logging.getLogger())  # type: ignore[arg-type]
+    if not jobs.started:
+        return None
+    [told] = jobs.started
+    return told[told.index("--do") + 1], [told[n + 1] for n, word in enumerate(told) if word == "--table"]
+
+
+def test_a_commit_job_that_lives_cares_for_its_tables_but_has_no_time_for_statistics() -> None:
+    tables, running = ["shop.a", "web.b"], f"{PREFIX}shop-1-1-0"  # the streams share a job
+    assert asked_for("", rewrite_bytes=1) == ("compact", tables)
+    assert asked_for(ASKED, rewrite_bytes=1) == ("compact,statistics", tables)
+    assert asked_for("", running, rewrite_bytes=1) is None
+    assert asked_for(ASKED, running, rewrite_bytes=1) == ("statistics", tables)
+
+
+def test_no_second_job_is_started() -> None:
+    assert asked_for(ASKED, "care-x") is None
