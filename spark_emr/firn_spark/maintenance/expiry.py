@@ -33,7 +33,6 @@ _ERRORS: Final = "org.apache.iceberg.exceptions"
 _OVERTAKEN: Final = f"{_ERRORS}.CommitFailedException"
 # Such a commit says which snapshots go, and not which refs it knew (docs/adr/0076-expiry-on-rest-catalogs.md).
 _REST: Final = "RESTTableOperations"
-_REST_FORMAT: Final = 2
 _MOST_REASONS: Final = 20  # tags have one each
 _AT_ONCE: Final = 8  # files removed at a time
 
@@ -154,7 +153,7 @@ def expire(
     if table.state.properties.get("gc.enabled", "true").lower() == "false":
         return Expired(name, refused="the table's property gc.enabled is false: its files are another table's too")
     rest = str(table.java.operations().getClass().getSimpleName()) == _REST
-    if (why := _left_to_others(table, expiry, rest=rest)) is not None:
+    if (why := _left_to_others(expiry, rest=rest)) is not None:
         return Expired(name, refused=why)
     snapshots = read(Tables(spark).metadata(table))
     now_ms = int(now.timestamp() * 1_000)
@@ -185,7 +184,7 @@ def expire(
     return told
 
 
-def _left_to_others(table: Table, expiry: Expiry, *, rest: bool) -> str | None:
+def _left_to_others(expiry: Expiry, *, rest: bool) -> str | None:
     """Why Firn lets nothing go here; None if it does."""
     if expiry.by == "catalog":
         return "firn.yaml leaves it to the catalog (care.expire.by: catalog)"
@@ -195,12 +194,6 @@ def _left_to_others(table: Table, expiry: Expiry, *, rest: bool) -> str | None:
         return (
             "a REST catalog lets old snapshots go itself, or is left alone: if this one does not, write "
             "care.expire.by: firn in firn.yaml (docs/care.md says what it asks of those who set tags)"
-        )
-    version = int(table.java.operations().current().formatVersion())
-    if version > _REST_FORMAT:
-        return (
-            f"format version {version} in a REST catalog: PyIceberg, by which Firn sets tags, can't move such a "
-            "table's main, so that a tag could be lost. Leave it to the catalog (care.expire.by: catalog)"
         )
     return None
 

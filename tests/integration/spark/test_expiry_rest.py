@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from firn.config.maintenance import Expiry
 from firn.config.names import TableName
-from firn.log import cuts
+from firn.log import cuts, published_configs
 from firn.maintenance import expiry as rules
 from firn.tables.snapshot_history import NoSuchMoment
 from firn_lake.refs import names
@@ -150,6 +150,27 @@ def test_what_is_named_while_an_expiry_decides_stays_with_its_name(lake: RestLak
     found = lake.catalog.load_table("lake.t").metadata
     assert held in [ref.snapshot_id for name, ref in found.refs.items() if name != "main"]
     whole(lake)
+
+
+def test_a_table_of_format_3_lets_go_and_keeps_what_is_named_meanwhile(lake: RestLake) -> None:
+    lake.config = published_configs.publish(lake.store, config("key: [id], format: 3"))
+    lake.land([event("c", 100, {"id": MADE, "v": "v"}), event("d", 101, None, {"id": 0})])
+    looked = table_of(lake)
+    assert looked.state.version == 3
+    held = kept_cut(lake, 1)
+    with pytest.raises(fence.LostRace):
+        go(lake, looked)
+    told = go(lake)
+    assert (told.snapshots > 0, told.refused) == (True, "")
+    found = lake.catalog.load_table("lake.t").metadata
+    assert found.refs["audit"].snapshot_id == held
+    assert len(found.snapshots) == told.kept + 1, "and the one that moved main"
+    expected = {n: f"v{n}" for n in range(1, MADE)} | {MADE: "v"}
+    assert values(lake) == expected
+    lake.land([event("u", 110, {"id": 1, "v": "new"})])
+    assert values(lake) == expected | {1: "new"}
+    rows = lake.spark.table("firn.lake.t").select("_row_id").collect()
+    assert len({row[0] for row in rows}) == len(expected)
 
 
 def test_a_name_for_what_has_just_gone_is_refused(lake: RestLake) -> None:
