@@ -87,7 +87,7 @@ test-servers: setup-servers setup-versitygw  ## tests against real servers that 
 	@$(BIN)/python -m pytest tests/integration/clouds tests/integration/spark/test_clouds.py
 	@FIRN_PAIRS=1 $(BIN)/python -m pytest tests/integration/catalogs/test_demo_pairs.py
 	@# Of the engines of others those that `make setup-engines` and `make setup-trino` have fetched.
-	@$(BIN)/python -m pytest tests/integration/spark/test_read_matrix.py tests/integration/spark/test_engines.py tests/integration/spark/test_trino.py
+	@FIRN_READ_MATRIX=all $(BIN)/python -m pytest tests/integration/spark/test_read_matrix.py tests/integration/spark/test_engines.py tests/integration/spark/test_trino.py
 
 mutants: setup  ## seeded mistakes: each must be found by the test that names it, with Spark and Iceberg too
 	@FIRN_MUTANTS=all $(BIN)/python -m pytest tests/mutants

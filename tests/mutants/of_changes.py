@@ -32,6 +32,20 @@ _EVENT_HISTORIES: Final = (
 
 MUTANTS: Final = (
     Mutant(
+        "bytes of any length are taken for those of one length",
+        f"{_CHANGES}/decode/converters.py",
+        "if len(found) == kind.length:",
+        "if True:",
+        ("tests/unit/changes/test_codec.py::test_bytes_are_the_same_in_every_mode",),
+    ),
+    Mutant(
+        "a key that is null is left out of a map",
+        f"{_CHANGES}/decode/exact_values.py",
+        'raise mismatch("a key of a map is null")',
+        "continue",
+        ("tests/unit/changes/test_codec.py::test_what_is_no_map_or_does_not_fit_it_is_a_mismatch",),
+    ),
+    Mutant(
         "that no good row names the key is said of rows with a fault of their own",
         f"{_CORE}/changes/decode/row_decoder.py",
         'if op != "d" and change["after"] is not None:',

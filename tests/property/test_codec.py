@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firn.changes.decode.codec import Decoded, DecodeSettings, RowCodec
-from firn.changes.decode.types import Column, Type, decimal, list_of, parse
+from firn.changes.decode.types import Column, Type, decimal, list_of, map_of, parse
 from firn.errors import EventError
 
 SCALARS = st.sampled_from(
@@ -24,11 +24,14 @@ SCALARS = st.sampled_from(
         "string",
         "uuid",
         "binary",
+        "fixed[3]",
     ]
 ).map(parse) | st.tuples(st.integers(1, 38), st.integers(0, 38)).filter(lambda p: p[1] <= p[0]).map(
     lambda p: decimal(*p)
 )
-TYPES = SCALARS | SCALARS.map(list_of)
+KEYS = SCALARS.filter(lambda kind: kind.name not in ("float", "double"))
+MAPS = st.tuples(KEYS, SCALARS).map(lambda entry: map_of(*entry))
+TYPES = SCALARS | SCALARS.map(list_of) | MAPS | MAPS.map(list_of)
 
 WORDS = st.sampled_from(
     ["", "NaN", "NAN", "Infinity", "-Infinity", "POSITIVE_INFINITY", "AOjUpQ//", "AQ==", "00ff", "1.10", "-0", "1e5",

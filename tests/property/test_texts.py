@@ -202,6 +202,8 @@ def test_the_text_of_a_double_is_the_double(value: float) -> None:
         ("long", 9007199254740993, "9007199254740993"),
         ("boolean", True, "true"),
         ("binary", b"\0\1\2", "AAEC"),
+        ("fixed[3]", b"\0\1\2", "AAEC"),
+        ("map<int, list<date>>", [(2, [19000, None]), (1, None)], '{"2":"[\\"2022-01-08\\",null]","1":null}'),
         ("date", 19000, "2022-01-08"),
         ("date", -719162, "0001-01-01"),
         ("timestamp", 1_700_000_000_120_000, "2023-11-14T22:13:20.120000"),

@@ -34,9 +34,8 @@ def schema_json(schema: pa.Schema, existing: Mapping[str, Type]) -> str:
     fields = []
     for field in schema:
         form = _form(field.type, field.name)
-        mine = Form(form, "").type
         there = existing.get(field.name)
-        if there is not None and storable(widen(there, mine)) != storable(there):
+        if there is not None and not _fits(field.type, form, there):
             raise NoColumn(
                 f"column {field.name[:100]} is {field.type} in the file and {there} in the table: write the files with "
                 "the table's type"
@@ -44,6 +43,18 @@ def schema_json(schema: pa.Schema, existing: Mapping[str, Type]) -> str:
         fields.append({**form, "field": field.name})
     row = {"type": "struct", "field": "after", "optional": True, "fields": fields}
     return json.dumps({"type": "struct", "name": "firn.backfill.Envelope", "fields": [row]}, ensure_ascii=False)
+
+
+def _fits(kind: pa.DataType, form: Mapping[str, Any], there: Type) -> bool:
+    """Whether the values of a file's column all go into the table's."""
+    if there.entry is not None and pa.types.is_map(kind):
+        parts = (kind.key_type, form["keys"], there.entry[0]), (kind.item_type, form["values"], there.entry[1])
+        return all(_fits(*part) for part in parts)
+    if there.element is not None and (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+        return _fits(kind.value_type, form["items"], there.element)
+    if there.length is not None and pa.types.is_fixed_size_binary(kind):
+        return bool(kind.byte_width == there.length)
+    return storable(widen(there, Form(form, "").type)) == storable(there)
 
 
 def _form(kind: pa.DataType, name: str) -> dict[str, Any]:
@@ -77,7 +88,9 @@ def _form(kind: pa.DataType, name: str) -> dict[str, Any]:
         return _form(kind.value_type, name)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return {"type": "array", "items": _form(kind.value_type, name), **optional}
-    if pa.types.is_struct(kind) or pa.types.is_map(kind):
+    if pa.types.is_map(kind):  # its JSON text, or what a declared map is read by
+        return {"type": "map", "keys": _form(kind.key_type, name), "values": _form(kind.item_type, name), **optional}
+    if pa.types.is_struct(kind):
         return {"type": "struct", **optional}  # its JSON text
     raise NoColumn(f"column {name[:100]} is {kind} in the file, which no table has")
 

@@ -46,6 +46,8 @@ def plain_type(kind: Type) -> pa.DataType:
     """The Arrow type whose Python values stand for those of `kind`."""
     if kind.element is not None:
         return pa.list_(plain_type(kind.element))
+    if kind.entry is not None:
+        return pa.map_(*map(plain_type, kind.entry))
     if kind.fields:
         return pa.struct([(name, plain_type(part)) for name, part in kind.fields])
     return _PLAIN.get(kind.name) or arrow_type(kind)
@@ -142,9 +144,9 @@ def _value(told: Any, kind: Type) -> Any:
     """The same back, as keys have it."""
     if kind.element is not None and told is not None:
         return fold.key_of(_value(one, kind.element) for one in told)
-    if told is None or kind.name not in ("binary", "decimal"):
+    if told is None or kind.name not in ("binary", "fixed", "decimal"):
         return told
-    return bytes.fromhex(told) if kind.name == "binary" else Decimal(told)
+    return Decimal(told) if kind.name == "decimal" else bytes.fromhex(told)
 
 
 def _uuid_bytes(texts: pa.Array) -> pa.Array:
@@ -159,7 +161,7 @@ def _uuid_bytes(texts: pa.Array) -> pa.Array:
 
 def read(column: pa.ChunkedArray, kind: Type) -> list[Any]:
     """Values of a file's column, in the type of the table as it is now: Iceberg's promotions only."""
-    if holds_uuids(kind):
+    if differs_in_files(kind):
         return [_texts(one, kind) for one in _numbered(column, kind).to_pylist()]
     if kind.name == "held":
         return column.to_pylist()  # type: ignore[no-any-return]
@@ -169,13 +171,15 @@ def read(column: pa.ChunkedArray, kind: Type) -> list[Any]:
 
 def _numbered(column: pa.ChunkedArray, kind: Type) -> pa.ChunkedArray:
     """A column that holds uuids among other things, with its times as whole numbers."""
-    return column if not kind.fields and kind.element is None else column.cast(_raw_type(kind, column.type))
+    return column if not kind.nested else column.cast(_raw_type(kind, column.type))
 
 
 def _raw_type(kind: Type, there: pa.DataType) -> pa.DataType:
     """The type `there` of a file, but for times, which are whole numbers, and what the table has promoted since."""
     if kind.element is not None:
         return pa.list_(_raw_type(kind.element, there.value_type))
+    if kind.entry is not None:
+        return pa.map_(_raw_type(kind.entry[0], there.key_type), _raw_type(kind.entry[1], there.item_type))
     if kind.fields:
         inside = {one.name: one.type for one in there}
         return pa.struct([(name, _raw_type(part, inside[name])) for name, part in kind.fields])
@@ -194,7 +198,7 @@ def typed(values: Iterable[Any], kind: Type) -> pa.Array:
 
 def written(values: Iterable[Any], kind: Type, field: pa.Field) -> pa.Array:
     """The values as the column `field` of a file."""
-    if holds_uuids(kind):
+    if differs_in_files(kind):
         return pa.array([_bytes(one, kind) for one in values], _bytes_type(kind)).cast(field.type)
     if kind.name == "held":
         return pa.array(values, field.type)
@@ -213,16 +217,21 @@ def _cast(column: Any, kind: pa.DataType) -> list[Any]:
     return (column if column.type == kind else column.cast(kind)).to_pylist()  # type: ignore[no-any-return]
 
 
-def holds_uuids(kind: Type) -> bool:
-    """Whether the values are uuids, or hold them: text here, 16 bytes in a file."""
-    return kind.holds("uuid")
+def differs_in_files(kind: Type) -> bool:
+    """Whether the values are uuids, or hold them: text here, 16 bytes in a file; or bytes of one length in structs,
+    which Arrow does not cast where a struct is null."""
+    return kind.holds("uuid") or (kind.holds("fixed") and kind.holds("struct"))
 
 
 def _bytes_type(kind: Type) -> pa.DataType:
     if kind.element is not None:
         return pa.list_(_bytes_type(kind.element))
+    if kind.entry is not None:
+        return pa.map_(*map(_bytes_type, kind.entry))
     if kind.fields:
         return pa.struct([(name, _bytes_type(part)) for name, part in kind.fields])
+    if kind.length is not None:
+        return pa.binary(kind.length)
     return pa.binary(16) if kind.name == "uuid" else plain_type(kind)
 
 
@@ -240,6 +249,8 @@ def _each(value: Any, kind: Type, turn: Callable[[Any], str | bytes]) -> Any:
         return None
     if kind.element is not None:
         return [_each(one, kind.element, turn) for one in value]
+    if kind.entry is not None:
+        return [(_each(key, kind.entry[0], turn), _each(one, kind.entry[1], turn)) for key, one in value]
     if kind.fields:
         return {name: _each(value[name], part, turn) for name, part in kind.fields}
     return turn(value) if kind.name == "uuid" else value

@@ -156,7 +156,7 @@ def _written_cells(told: Any, kind: Type | None, field: pa.Field, rows: int) -> 
 
 
 def _cells(array: Any, kind: Type | None, field: pa.Field) -> Any:
-    if kind is not None and values.holds_uuids(kind):
+    if kind is not None and values.differs_in_files(kind):
         return values.written(values.decoded(array, kind), kind, field)
     return array.cast(field.type)
 

@@ -112,6 +112,6 @@ def _cells(group: RowGroup, column: Column, places: pa.Array) -> Any:
     if data is None:
         return pa.nulls(len(places), kind)
     data = data.take(places)
-    if values.holds_uuids(column.type):
+    if values.differs_in_files(column.type):
         return pa.array(values.read(data, column.type), kind)
     return data if data.type == kind else data.cast(kind)

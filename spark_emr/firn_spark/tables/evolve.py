@@ -192,6 +192,8 @@ class Tables:
             return update
         if kind.element is not None and was.element is not None:
             return self._widen(update, f"{name}.element", kind.element, was.element)
+        if kind.entry is not None and was.entry is not None:
+            return self._widen(update, f"{name}.value", kind.entry[1], was.entry[1])
         if kind.fields:
             before = dict(was.fields)
             for part, inner in kind.fields:

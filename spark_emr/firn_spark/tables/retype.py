@@ -16,7 +16,7 @@ from datetime import date, datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final
 
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
 from firn.changes.decode.iceberg_fields import column_of
 from firn.changes.decode.texts import Change, changes_form, retyped
@@ -124,6 +124,10 @@ def converted(spark: SparkSession, value: str, old: Type, new: Type) -> str:
         if changes_form(old, new):  # Spark runs no function of ours within a list
             raise TerminalError(f"a list of {old.element} can't become one of {new.element}: set the schema back")
         return f"transform({value}, x -> {converted(spark, 'x', old.element, new.element)})"
+    if old.entry is not None and new.entry is not None:
+        if changes_form(old, new):
+            raise TerminalError(f"{old} can't become {new}: set the schema back")
+        return f"transform_values({value}, (k, x) -> {converted(spark, 'x', old.entry[1], new.entry[1])})"
     if changes_form(old, new):
         return f"{_registered(spark, old, new)}({_passed(value, old)})"
     if old.element is not None and new.element is not None:
@@ -169,19 +173,22 @@ def _ddl(kind: Type) -> str:
 
 def _passed(value: str, kind: Type) -> str:
     """SQL for the value as Python gets it whole: to a timestamp with zone it would apply the machine's own zone."""
-    if kind.element is not None and _leaf(kind).name == "timestamptz":
+    if kind.element is not None and kind.holds("timestamptz"):
         return f"transform({value}, x -> {_passed('x', kind.element)})"
+    if kind.entry is not None and kind.holds("timestamptz"):
+        values = f"transform_values({value}, (k, x) -> {_passed('x', kind.entry[1])})"
+        return f"transform_keys({values}, (k, x) -> {_passed('k', kind.entry[0])})"
     return f"unix_micros({value})" if kind.name == "timestamptz" else value
-
-
-def _leaf(kind: Type) -> Type:
-    return kind if kind.element is None else _leaf(kind.element)
 
 
 def _stored(value: Any) -> Any:
     """A value as Spark gives it to Python, as the codec has it."""
     if isinstance(value, list):
         return [_stored(item) for item in value]
+    if isinstance(value, Row):
+        return {name: _stored(part) for name, part in value.asDict().items()}
+    if isinstance(value, dict):
+        return [(_stored(key), _stored(item)) for key, item in value.items()]
     if isinstance(value, datetime):
         return (value - _EPOCH) // timedelta(microseconds=1)
     return value.toordinal() - _EPOCH.toordinal() if isinstance(value, date) else value

@@ -6,9 +6,11 @@ as JSON, of tables with the columns `id`, by which their rows are ordered, and `
 """
 
 import json
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, date, datetime, time
+from contextlib import suppress
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from importlib.metadata import version
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import Any
 from uuid import UUID
 
 _ERROR = 90  # characters of one
+_PLACE = re.compile(r"(\w+:)?/\S+")  # where this run's tables are
 
 # -> the engine's own name of the column's type, and its values
 Read = Callable[[str], tuple[str, Sequence[Any]]]
@@ -36,7 +39,8 @@ def duckdb() -> Read:
     def read(metadata: str) -> tuple[str, Sequence[Any]]:
         rows = f"FROM iceberg_scan('{metadata}')"
         kind = connection.execute(f"DESCRIBE SELECT v {rows}").fetchall()[0][1]
-        return kind, [value for (value,) in connection.execute(f"SELECT v {rows} ORDER BY id").fetchall()]
+        v = "epoch_ns(v)" if kind.startswith("TIMESTAMP_NS") else "v"  # Python's own has no nanoseconds
+        return kind, [value for (value,) in connection.execute(f"SELECT {v} {rows} ORDER BY id").fetchall()]
 
     return read
 
@@ -47,7 +51,8 @@ def polars() -> Read:
 
     def read(metadata: str) -> tuple[str, Sequence[Any]]:
         found = polars.scan_iceberg(metadata).sort("id").collect()["v"]
-        return str(found.dtype), found.to_list()
+        numbers = isinstance(found.dtype, polars.Datetime) and found.dtype.time_unit == "ns"
+        return str(found.dtype), (found.to_physical() if numbers else found).to_list()
 
     return read
 
@@ -59,7 +64,10 @@ def daft() -> Read:
 
     def read(metadata: str) -> tuple[str, Sequence[Any]]:
         found = daft.read_iceberg(StaticTable.from_metadata(metadata)).sort("id").select("v")
-        return str(found.schema()["v"].dtype), found.to_pydict()["v"]
+        kind = str(found.schema()["v"].dtype)
+        if kind.startswith("Timestamp[ns"):
+            found = found.select(found["v"].cast(daft.DataType.int64()))
+        return kind, found.to_pydict()["v"]
 
     return read
 
@@ -70,7 +78,8 @@ def pyiceberg() -> Read:
 
     def read(metadata: str) -> tuple[str, Sequence[Any]]:
         found = StaticTable.from_metadata(metadata).scan().to_arrow().sort_by("id")["v"]
-        return str(found.type), found.to_pylist()
+        numbers = str(found.type).startswith("timestamp[ns")
+        return str(found.type), (found.cast("int64") if numbers else found).to_pylist()
 
     return read
 
@@ -80,12 +89,21 @@ ENGINES: dict[str, Callable[[], Read]] = {"duckdb": duckdb, "pyiceberg": pyicebe
 
 def told(kind: str, value: Any) -> Any:
     """A value of an Iceberg type as JSON has it, the same whichever engine's own type held it. A time without a zone
-    counts as UTC: that the type says so, or not, is in its name."""
+    counts as UTC: that the type says so, or not, is in its name. Moments in nanoseconds come as whole numbers, variants
+    as what they hold or as its JSON."""
     if value is None:
         return None
+    if kind == "variant":
+        with suppress(ValueError):
+            value = json.loads(value) if isinstance(value, str) else value
+        return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+    if kind in ("timestamp_ns", "timestamptz_ns") and isinstance(value, int):
+        seconds, nanoseconds = divmod(value, 10**9)
+        return f"{(datetime(1970, 1, 1) + timedelta(seconds=seconds)).isoformat()}.{nanoseconds:09}"
     if kind.startswith("map"):
         pairs = value.items() if isinstance(value, Mapping) else value
-        return sorted(list(pair.values() if isinstance(pair, Mapping) else pair) for pair in pairs)
+        entries = (list(pair.values() if isinstance(pair, Mapping) else pair) for pair in pairs)
+        return sorted(([told("", part) for part in entry] for entry in entries), key=repr)
     if kind.startswith("struct"):
         return [told("", part) for part in (value.values() if isinstance(value, Mapping) else value)]
     if kind == "uuid" and isinstance(value, bytes):
@@ -116,7 +134,7 @@ def cell(kind: str, read: Read, place: str) -> dict[str, Any]:
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
-        return {"error": " ".join(str(error).split())[:_ERROR] or type(error).__name__}
+        return {"error": _PLACE.sub("…", " ".join(str(error).split()))[:_ERROR] or type(error).__name__}
 
 
 if __name__ == "__main__":

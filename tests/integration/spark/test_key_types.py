@@ -57,6 +57,7 @@ KINDS = {
         "binary",
         [(in_base64(one), one) for one in (b"", b"\0", b"\xff" * 30, *(bytes([n, 255 - n]) for n in range(40)))],
     ),
+    "fixed": Kind("'fixed[2]'", [(in_base64(one), one) for one in (bytes([n, 255 - n]) for n in range(0, 256, 6))]),
     "list": Kind("list<long>", [(one, one) for one in LISTS]),
     "lists": Kind(
         "list<list<double>>",

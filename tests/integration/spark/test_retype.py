@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from firn.log import published_configs
 from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event, letters, with_schema
@@ -184,6 +185,21 @@ def test_a_float_that_becomes_a_double_has_the_digits_that_it_had(spark: SparkSe
     split.land(events[2:])
     assert rows(split) == rows(at_once)
     assert rows(split)[1] == {"id": 1, "v": "0.1", "many": ["0.1", None]}
+
+
+def test_maps_and_bytes_of_one_length_become_what_holds_them(spark: SparkSession, tmp_path: Path) -> None:
+    columns = "key: [id], columns: {id: long, m: 'map<string, int>', t: 'map<date, timestamptz>', f: 'fixed[2]'}"
+    lake = Lake(spark, tmp_path, config(columns))
+    at = "2026-01-31T00:00:00.000001Z"
+    lake.land([event("c", 10, {"id": 1, "m": {"a": 1, "b": None}, "t": [[1, at], [2, None]], "f": "AP8="})])
+    columns = "key: [id], columns: {id: long, m: 'map<string, long>', t: string, f: binary}"
+    lake.config = published_configs.publish(lake.store, config(columns))
+    lake.land([event("c", 20, {"id": 2, "m": {"a": 2**40}, "t": {"1970-01-02": None}, "f": "AA=="})])
+    assert rows(lake) == {
+        1: {"id": 1, "m": [("a", 1), ("b", None)], "t": f'{{"1970-01-02":"{at}","1970-01-03":null}}', "f": b"\0\xff"},
+        2: {"id": 2, "m": [("a", 2**40)], "t": '{"1970-01-02": null}', "f": b"\0"},
+    }
+    assert letters(lake) == []
 
 
 def test_a_table_that_has_lost_all_its_files_is_retyped(spark: SparkSession, tmp_path: Path) -> None:

@@ -85,6 +85,16 @@ def either(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.none() | values
 
 
+def entries(keys: st.SearchStrategy[Any], values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Of maps, as tables give them."""
+    return st.dictionaries(keys, either(values), max_size=3).map(lambda some: list(some.items()))
+
+
+def in_pairs(some: list[tuple[Any, Any]], sent: Callable[[Any], Any]) -> list[list[Any]]:
+    """A map as Connect writes those whose keys are no strings."""
+    return [[str(key), None if value is None else sent(value)] for key, value in some]
+
+
 _INT = st.integers(-(2**31), 2**31 - 1)
 _PAIR = st.builds(lambda n, s: {"n": n, "s": s}, either(_INT), either(st.text(max_size=5)))
 _LISTS = st.lists(either(st.lists(either(decimals(9, 2)), max_size=2)), max_size=2)
@@ -112,11 +122,27 @@ KINDS: Final = {
     "uuid": Kind("uuid", st.uuids(), [UUID(int=0), UUID(int=2**128 - 1)],
                  {"type": "string", "name": "io.debezium.data.Uuid"}, str),
     "binary": Kind("binary", st.binary(max_size=40), [b"", b"\0\xff"], "bytes", in_base64),
+    "fixed": Kind("fixed[3]", st.binary(min_size=3, max_size=3), [b"\0\0\0", b"\xff\0\x7f"], "bytes", in_base64),
+    "fixeds": Kind("list<fixed[2]>", st.lists(either(st.binary(min_size=2, max_size=2)), max_size=3),
+                   [[], [None, b"\0\xff"]], {"type": "array", "items": {"type": "bytes", "optional": True}},
+                   lambda some: [None if one is None else in_base64(one) for one in some]),
     "list": Kind("list<int>", st.lists(either(_INT), max_size=4), [[], [None], [1, None, 2]],
                  {"type": "array", "items": {"type": "int32", "optional": True}}),
     "lists": Kind("list<list<decimal(9,2)>>", _LISTS, [[], [None, []], [[None, Decimal("0.10")]]], None,
                   lambda one: json.loads(json.dumps(one, default=str))),
     "struct": Kind("struct<n: int, s: string>", _PAIR, [{"n": None, "s": None}, {"n": 1, "s": ""}], None),
+    "map": Kind("map<string, int>", entries(st.text(max_size=5), _INT), [[], [("", None)], [("b", 1), ("a", 2)]],
+                {"type": "map", "keys": {"type": "string"}, "values": {"type": "int32", "optional": True}}, dict),
+    "moments": Kind("map<long, timestamp>", entries(st.integers(-(2**63), 2**63 - 1), st.datetimes()),
+                    [[(-(2**63), _FIRST), (0, None)], [(2**63 - 1, _LAST)]],
+                    {"type": "map", "keys": {"type": "int64"},
+                     "values": {"type": "int64", "name": "io.debezium.time.MicroTimestamp", "optional": True}},
+                    lambda one: [[key, None if at is None else micros(at)] for key, at in one],
+                    lambda one: {str(key): None if at is None else at.isoformat() for key, at in one}),
+    "maps": Kind("list<map<uuid, map<date, decimal(9,2)>>>",
+                 st.lists(either(entries(st.uuids(), entries(st.dates(), decimals(9, 2)))), max_size=2),
+                 [[], [None, []], [[(UUID(int=1), [(date(1, 1, 1), Decimal("-0.10"))]), (UUID(int=0), None)]]], None,
+                 lambda some: [one and in_pairs(one, lambda days: in_pairs(days, str)) for one in some]),
     "structs": Kind("list<struct<n: int, s: string>>", st.lists(either(_PAIR), max_size=3),
                     [[], [None], [{"n": 1, "s": None}, None]], None),
 }  # fmt: skip
@@ -183,7 +209,7 @@ def as_json(name: str, value: Any) -> Any:
             return zulu(value)
         case bytes():
             return in_base64(value)
-        case list():
+        case list() | tuple():
             return [as_json(name, one) for one in value]
         case date() | UUID() | Decimal():
             return str(value)

@@ -1,12 +1,14 @@
 import json
 import math
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from msgspec import UNSET
 
 from firn.changes.decode.codec import DecodeSettings, RowCodec
+from firn.changes.decode.connect_schema import columns_of
 from firn.changes.decode.source_encodings import declared_column
 from firn.changes.decode.types import Column, parse
 from firn.errors import EventError
@@ -373,6 +375,9 @@ def test_times_of_postgresql_and_mysql_beyond_a_day_are_kept(micros: str, text: 
 )
 def test_bytes_are_the_same_in_every_mode(mode: Any, text: str) -> None:
     assert decoded("binary", text, replace(SETTINGS, binary=mode)) == b"\x00\xff\xfe\x10\xd0"
+    assert decoded("fixed[5]", text, replace(SETTINGS, binary=mode)) == b"\x00\xff\xfe\x10\xd0"
+    for other in ("fixed[4]", "fixed[6]"):
+        assert refusal(other, text, replace(SETTINGS, binary=mode)) == "type_mismatch"
 
 
 @pytest.mark.parametrize(
@@ -388,6 +393,7 @@ def test_bytes_are_the_same_in_every_mode(mode: Any, text: str) -> None:
 )
 def test_bytes_in_another_encoding_are_a_mismatch(mode: Any, text: str) -> None:
     assert refusal("binary", text, replace(SETTINGS, binary=mode)) == "type_mismatch"
+    assert refusal("fixed[1]", text, replace(SETTINGS, binary=mode)) == "type_mismatch"
 
 
 def test_an_interval_is_its_microseconds_or_its_text() -> None:
@@ -439,3 +445,66 @@ def test_out_of_range_inside_an_array_is_a_null_element() -> None:
     settings = replace(SETTINGS, out_of_range="null")
     codec = RowCodec([Column("x", parse("list<date>"))], None, settings)
     assert codec.decode(b'{"x": [19723, -2147472691]}').values == [[19723, None]]
+
+
+# maps
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        ("map<string, int>", '{"b": 1, "a": null}', [("b", 1), ("a", None)]),
+        ("map<string, int>", "{}", []),
+        ("map<string, int>", "[]", []),
+        ("map<string, int>", "[[1.50, 1]]", [("1.50", 1)]),
+        ("map<string, int>", '[["b", 1], ["a", null]]', [("b", 1), ("a", None)]),
+        ("map<string, int>", '{"a": 1, "b": 2, "a": 3}', [("a", 3), ("b", 2)]),
+        ("map<string, int>", '[["a", 1], ["b", 2], ["a", 3]]', [("b", 2), ("a", 3)]),
+        ("map<long, decimal(5,2)>", '[[9007199254740993, "ASw="]]', [(9007199254740993, Decimal("3.00"))]),
+        ("map<long, string>", '{"9007199254740993": "x", "-1": ""}', [(9007199254740993, "x"), (-1, "")]),
+        ("map<boolean, string>", '{"true": "x"}', [(True, "x")]),
+        ("map<boolean, string>", '[[false, "x"]]', [(False, "x")]),
+        ("map<decimal(5,2), int>", '{"1.50": 1}', [(Decimal("1.50"), 1)]),
+        ("map<date, list<date>>", '{"1970-01-02": [1, null]}', [(1, [1, None])]),
+        ("map<date, int>", "[[1, 2]]", [(1, 2)]),
+        ("map<string, map<string, double>>", '{"a": {"b": 0.1}, "c": null}', [("a", [("b", 0.1)]), ("c", None)]),
+        ("map<string, struct<a: int, b: fixed[1]>>", '{"a": {"b": "/w=="}}', [("a", {"a": None, "b": b"\xff"})]),
+        ("map<uuid, binary>", '{"6B1F0E7C-5A5D-4C1E-9A53-000000000001": ""}',
+         [("6b1f0e7c-5a5d-4c1e-9a53-000000000001", b"")]),
+    ],
+)  # fmt: skip
+def test_a_map_is_an_object_or_pairs_and_of_a_key_the_last_counts(kind: str, text: str, value: Any) -> None:
+    assert decoded(kind, text) == value
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("map<string, int>", "1"),
+        ("map<string, int>", '"a"'),
+        ("map<string, int>", '["a", 1]'),
+        ("map<string, int>", '[["a", 1, 2]]'),
+        ("map<string, int>", '[["a"]]'),
+        ("map<string, int>", "[[null, 1]]"),
+        ("map<string, int>", "[null]"),
+        ("map<string, int>", '{"a": "x"}'),
+        ("map<int, int>", '{"a": 1}'),
+        ("map<int, int>", '{"1.5": 1}'),
+        ("map<int, int>", '{"": 1}'),
+        ("map<int, int>", '{"2147483648": 1}'),
+        ("map<boolean, int>", '{"yes": 1}'),
+        ("map<fixed[2], int>", '{"AA==": 1}'),
+    ],
+)
+def test_what_is_no_map_or_does_not_fit_it_is_a_mismatch(kind: str, text: str) -> None:
+    assert refusal(kind, text) == "type_mismatch"
+
+
+def test_a_map_is_read_as_the_inline_schema_says_its_keys_and_values_are() -> None:
+    stamp = {"type": "int64", "name": "io.debezium.time.Timestamp", "optional": True}
+    field = {"type": "map", "field": "x", "optional": True, "keys": {"type": "int32"}, "values": stamp}
+    sent = columns_of(json.dumps({"type": "struct", "fields": [field]}).encode(), flat=True)
+    codec = RowCodec([Column("x", parse("map<int, timestamp>"))], sent, SETTINGS)
+    assert codec.decode(b'{"x": [[1, 5], [2, null]]}').values == [[(1, 5_000), (2, None)]]
+    assert sent[0].type == parse("string")
+    assert RowCodec(sent, sent, SETTINGS).decode(b'{"x": [[1, 5]]}').values == ["[[1, 5]]"]

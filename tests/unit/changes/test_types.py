@@ -1,13 +1,15 @@
 import pytest
 
 from firn.changes.decode import types
-from firn.changes.decode.types import decimal, list_of, parse, parse_declared, promotable, storable, widen
+from firn.changes.decode.types import decimal, fixed, list_of, parse, parse_declared, promotable, storable, widen
 
 
 @pytest.mark.parametrize(
     "text",
     ["boolean", "int", "long", "float", "double", "decimal(12,2)", "date", "time", "timestamp", "timestamptz", "string",
-     "uuid", "binary", "list<long>", "list<decimal(38,0)>", "list<list<string>>"],
+     "uuid", "binary", "fixed[1]", "fixed[65535]", "struct<a: fixed[3], b: list<fixed[2]>>",
+     "map<string, int>", "map<decimal(9,2), list<map<date, struct<a: int, b: string>>>>", "list<long>",
+     "list<decimal(38,0)>", "list<list<string>>"],
 )  # fmt: skip
 def test_a_type_reads_back_what_it_prints(text: str) -> None:
     assert str(parse(text)) == text
@@ -15,6 +17,7 @@ def test_a_type_reads_back_what_it_prints(text: str) -> None:
 
 def test_blanks_in_a_type_do_not_matter() -> None:
     assert parse(" decimal( 12 , 2 ) ") == decimal(12, 2)
+    assert parse(" fixed [ 12 ] ") == parse("fixed(12)") == fixed(12)
 
 
 @pytest.mark.parametrize(
@@ -28,6 +31,15 @@ def test_blanks_in_a_type_do_not_matter() -> None:
         ("decimal(5,6)", "the scale 0 to the precision"),
         ("timestamp(3)", "has no precision; write timestamp"),
         ("colour", "write one of boolean, int"),
+        ("fixed", r"write one of .*fixed\[n\]"),
+        ("map<double, int>", "can't be told apart from others by its keys; write map<string, int>"),
+        ("map<list<int>, int>", "can't be told apart"),
+        ("map<string>", "is not a type"),
+        ("map<string, int, int>", "is not a type"),
+        ("map<string, bigint>", "write long"),
+        ("fixed[0]", "the length is 1 to 65,535 bytes"),
+        ("fixed(65536)", "the length is 1 to 65,535 bytes; write binary"),
+        ("fixed[-1]", "is not a type"),
         ("list<bigint>", "write long"),
     ],
 )
@@ -66,6 +78,13 @@ def test_a_time_is_stored_as_a_string_even_in_lists() -> None:
         ("boolean", "int", "string"),
         ("list<int>", "list<long>", "list<long>"),
         ("list<int>", "int", "string"),
+        ("fixed[3]", "binary", "binary"),
+        ("fixed[3]", "fixed[4]", "binary"),
+        ("list<fixed[3]>", "list<fixed[3]>", "list<fixed[3]>"),
+        ("map<string, int>", "map<string, long>", "map<string, long>"),
+        ("map<string, int>", "map<int, int>", "string"),
+        ("map<string, int>", "list<int>", "string"),
+        ("fixed[3]", "string", "string"),
     ],
 )
 def test_widening_finds_the_smallest_type_that_holds_both_exactly(a: str, b: str, both: str) -> None:
@@ -77,7 +96,10 @@ def test_widening_does_not_depend_on_the_order_of_types() -> None:
     kinds = [
         parse(t) for t in ("int", "long", "float", "double", "decimal(9,2)", "decimal(38,38)", "date", "list<int>")
     ]
-    kinds += [parse(t) for t in ("list<double>", "decimal(20,0)", "string", "boolean")]
+    kinds += [
+        parse(t) for t in ("list<double>", "decimal(20,0)", "string", "boolean", "fixed[3]", "fixed[4]", "binary")
+    ]
+    kinds += [parse(t) for t in ("map<string, int>", "map<string, double>", "map<int, int>")]
     for a in kinds:
         assert widen(a, a) == a
         for b in kinds:
@@ -98,6 +120,11 @@ def test_widening_does_not_depend_on_the_order_of_types() -> None:
         ("date", "timestamp", False),
         ("list<int>", "list<long>", True),
         ("int", "string", False),
+        ("fixed[3]", "binary", False),
+        ("fixed[3]", "fixed[4]", False),
+        ("map<string, int>", "map<string, long>", True),
+        ("map<string, int>", "map<long, int>", False),
+        ("map<string, int>", "map<string, string>", False),
     ],
 )
 def test_only_icebergs_own_promotions_are_allowed(a: str, b: str, allowed: bool) -> None:

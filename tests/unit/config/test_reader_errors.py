@@ -164,6 +164,13 @@ def test_problems_of_a_table(line: str, told: str) -> None:
         ("date", "hour(a)", "hour(a): a is date; write a, bucket(16, a), year(a), month(a), day(a)"),
         ("double", "'bucket(4, a)'", "bucket(4, a): a is double; write a"),
         ("list<int>", "a", "a is a list, which nothing can be partitioned by"),
+        ("'map<string, int>'", "a", "a is a map, which nothing can be partitioned by"),
+        ("'fixed[3]'", "a", "a is fixed, whose values no table can be partitioned by; write bucket(16, a)"),
+        (
+            "'fixed[3]'",
+            "'truncate(2, a)'",
+            "a is fixed, whose values no table can be partitioned by; write bucket(16, a)",
+        ),
     ],
 )
 def test_partitions_that_a_declared_type_can_not_have(kind: str, entry: str, told: str) -> None:

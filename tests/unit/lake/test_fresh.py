@@ -7,7 +7,7 @@ job it is tests/integration/spark/test_fresh.py.
 import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -231,6 +231,22 @@ def test_a_table_that_no_commit_has_made_is_asked_by_sql(ground: Ground) -> None
     assert lake.sql("SELECT * FROM lake.t", fresh=True).pylist() == []
     ground.post([event("c", 102, {"id": 2, "v": "b", "w": None, "n": 2})])
     assert lake.sql("SELECT id, v FROM t", fresh=True).pylist() == [{"id": 2, "v": "b"}]
+
+
+def test_maps_and_bytes_of_one_length_that_wait_are_read(tmp_path: Path) -> None:
+    columns = "{id: long, m: 'map<long, date>', u: 'map<uuid, int>', f: 'fixed[2]'}"
+    ground = Ground(tmp_path, config(f"key: [id], columns: {columns}"))
+    key = "6b1f0e7c-5a5d-4c1e-9a53-000000000001"
+    ground.post([event("c", 10, {"id": 1, "m": {"5": 1, "-1": None}, "u": [[key, 2]], "f": "AP8="})])
+    ground.post([event("c", 20, {"id": 2, "m": [], "u": None, "f": None})])
+    found = (
+        Lake(ground.catalog, lambda: ground.store).sql("SELECT m, u, f FROM lake.t ORDER BY id", fresh=True).pylist()
+    )
+    told = {"m": [(5, date(1970, 1, 2)), (-1, None)], "u": [(key, 2)], "f": b"\0\xff"}
+    assert [row | ({"u": [(str(one), n) for one, n in row["u"]]} if row["u"] else {}) for row in found] == [
+        told,
+        {"m": [], "u": None, "f": None},
+    ]
 
 
 def test_a_delete_that_holds_nothing_but_its_key_makes_a_table_as_a_commit_does(ground: Ground) -> None:

@@ -19,6 +19,7 @@ _ARROW: Final[Mapping[str, pa.DataType]] = {
     "string": pa.string(),
     "uuid": pa.string(),  # as text: Spark has no uuid
     "binary": pa.binary(),
+    "fixed": pa.binary(),  # of one length in files alone: Spark and SQL know no such type
     "held": pa.map_(pa.int32(), pa.binary()),
 }
 
@@ -29,6 +30,8 @@ def arrow_type(kind: Type) -> pa.DataType:
         return pa.decimal128(kind.precision, kind.scale)
     if kind.element is not None:
         return pa.list_(arrow_type(kind.element))
+    if kind.entry is not None:
+        return pa.map_(*map(arrow_type, kind.entry))
     if kind.fields:
         return pa.struct([(name, arrow_type(part)) for name, part in kind.fields])
     return _ARROW[kind.name]

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from firn.backfill.postgres_cells import Form, NoForm
+from firn.backfill.postgres_cells import Form, NoForm, goes_into
 from firn.changes.decode.source_encodings import DecodeSettings
-from firn.changes.decode.types import Type, storable, widen
+from firn.changes.decode.types import Type
 
 MAX_PRECISION: Final = 38
 # information_schema.columns.column_type: `decimal(12,2) unsigned`, `enum('a','b')`, `timestamp(6)`.
@@ -53,7 +53,7 @@ def mysql_form(column: MysqlColumn, settings: DecodeSettings, existing: Type | N
     if existing is None:
         return usual
     for form in (usual, *_others(column, kind, settings)):
-        if storable(widen(existing, form.type)) == storable(existing):
+        if goes_into(form.type, existing):
             return form
     raise NoForm(
         f"column {column.name[:100]} is {column.kind[:40]} in the source and {existing} in the table, and no value of "

@@ -58,13 +58,21 @@ def form_of(
     if existing is None:
         return usual
     for form in (usual, *_others(known, digits, settings, existing)):
-        if storable(widen(existing, form.type)) == storable(existing) and not _is_unsaid(form.type, existing, settings):
+        if goes_into(form.type, existing) and not _is_unsaid(form.type, existing, settings):
             return form
     raise NoForm(
         f"column {name[:100]} is {known.name if known else 'of an unknown type'} in the source and {existing} in the "
         "table, and no value of the one fits the other: declare the column in firn.yaml (`columns:`) with a type that "
         "holds both, and rebuild the table"
     )
+
+
+def goes_into(kind: Type, existing: Type) -> bool:
+    """Whether values of `kind` go into a table's column: all of them, or of bytes those of the column's length, which a
+    commit looks at."""
+    if kind.name == "binary" and existing.length is not None:
+        return True
+    return storable(widen(existing, kind)) == storable(existing)
 
 
 def cell_of(name: str, form: Form, oid: int, modifier: int) -> Cell:

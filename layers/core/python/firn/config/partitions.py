@@ -18,10 +18,11 @@ _CALL = re.compile(r"\s*([A-Za-z]+)\s*\(\s*(.*?)\s*\)\s*", re.DOTALL)
 _SIZE = re.compile(r"(\d{1,9})\s*,\s*(.+)", re.DOTALL)
 _MAX_SIZE = 2**31 - 1
 _HOW = "write a column, identity(col), bucket(16, col), truncate(8, col), year(col), month(col), day(col) or hour(col)"
-# The types that a transform takes, https://iceberg.apache.org/spec/#partition-transforms; identity takes all but lists.
+# The types that a transform takes, https://iceberg.apache.org/spec/#partition-transforms; identity takes all but
+# lists, maps and fixed.
 _MOMENTS = frozenset({"timestamp", "timestamptz"})
 _TAKES: dict[Transform, frozenset[str]] = {
-    "bucket": _MOMENTS | {"int", "long", "decimal", "date", "time", "string", "uuid", "binary"},
+    "bucket": _MOMENTS | {"int", "long", "decimal", "date", "time", "string", "uuid", "binary", "fixed"},
     "truncate": frozenset({"int", "long", "decimal", "string", "binary"}),
     "year": _MOMENTS | {"date"}, "month": _MOMENTS | {"date"}, "day": _MOMENTS | {"date"}, "hour": _MOMENTS,
 }  # fmt: skip
@@ -82,8 +83,10 @@ def parse(text: str) -> Partition:
 def misfit(partition: Partition, kind: str) -> str | None:
     """What is wrong with a partition of a column of this type (Type.name), and what can be had; None for nothing."""
     column = partition.column
-    if kind == "list":
-        return f"{column} is a list, which nothing can be partitioned by"
+    if kind in ("list", "map"):
+        return f"{column} is a {kind}, which nothing can be partitioned by"
+    if kind == "fixed" and partition.transform != "bucket":  # Iceberg 1.11 can't read the manifests that it writes then
+        return f"{column} is fixed, whose values no table can be partitioned by; write bucket(16, {column})"
     if partition.transform == "identity" or kind in _TAKES[partition.transform]:
         return None
     sizes: dict[str, int] = {"bucket": 16, "truncate": 8}

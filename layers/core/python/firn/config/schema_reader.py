@@ -36,7 +36,7 @@ _SIMPLE: Final[Mapping[str, Type]] = {
 }  # fmt: skip
 _KNOWN: Final = (
     "string", "int32", "int64", "float32", "float64", "bool", "timestamp", "binary", "json", "decimal", "date", "time",
-    "uuid", "list", "struct",
+    "uuid", "fixed[16]", "list", "struct",
 )  # fmt: skip
 _DECIMAL: Final = re.compile(r"decimal\s*\(\s*(\d{1,3})\s*,\s*(\d{1,3})\s*\)")
 _JSON_WORD: Final = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?|true|false", re.ASCII)
@@ -165,6 +165,8 @@ class _Reader:
             return SchemaField(types.STRING, Member(name, row_schema.JSON))
         if kind == "decimal":
             return _decimal(section, name, word)
+        if word.startswith("fixed"):
+            return _fixed(section, name, word)
         if word not in _SIMPLE:
             if word:
                 section.note("type", _no_type(word))
@@ -219,6 +221,8 @@ def _no_type(word: str) -> str:
         close = get_close_matches(word.lower(), _KNOWN, 1, 0.6) or [meant[1] if meant and meant[1] in _SIMPLE else ""]
         return f"{shown(word)} is not a type; write {close[0] or 'one of ' + words(_KNOWN)}"
     example = "type: list, items: {type: string}"
+    if word.startswith("map"):
+        return f"{shown(word)} is for columns:; a schema keeps it as json, or as a list of structs"
     if word.startswith("struct"):
         example = "type: struct, fields: [{name: a, type: int64}]"
     return f"{shown(word)} is for columns:; a schema says it as {example}"
@@ -243,6 +247,15 @@ def _decimal(section: Section, name: str, word: str) -> SchemaField:
     return SchemaField(kind, Member(name, replace(row_schema.written(kind), scale=scale)))
 
 
+def _fixed(section: Section, name: str, word: str) -> SchemaField:
+    try:
+        kind = types.parse(word)
+    except ValueError as error:
+        section.note("type", str(error) if "length" in str(error) else f"{shown(word)} is not a type; write fixed[16]")
+        return _ANY
+    return SchemaField(kind, Member(name, row_schema.written(kind)))
+
+
 def _unit(section: Section) -> Unit | None:
     if not section.has("unit"):
         return None
@@ -262,6 +275,6 @@ def _value(node: Node, kind: Type, *, json: bool) -> Any:
         return None
     word = _WORDS.get(node.text, node.text)
     bare = not node.quoted and _JSON_WORD.fullmatch(word) is not None and len(word) < 400
-    if bare and (json or kind.name not in ("string", "date", "time", "uuid", "binary")):
+    if bare and (json or kind.name not in ("string", "date", "time", "uuid", "binary", "fixed")):
         return msgspec.Raw(word.encode())
     return node.text

@@ -126,10 +126,12 @@ class TableState:
         return tuple(seen if storable(seen.type) == column.type else column for column, seen in stored), unknown
 
     def _column(self, field: Mapping[str, Any]) -> Column | None:
-        """The column of a field; None where Firn does not write it: a struct of a table that Firn has not made holds
-        what it was never told of."""
+        """The column of a field; None where Firn does not write it: of a table that Firn has not made a struct, which
+        holds what it was never told of, a map, and what is of one length, which no change of its stream tells."""
         column = column_of(field)
-        if column is None or (self.key() is None and column.type.holds("struct")):
+        if column is None:
+            return None
+        if self.key() is None and any(column.type.holds(name) for name in ("struct", "fixed", "map")):
             return None
         return replace(column, default=write_default(field, column.type))
 

@@ -40,6 +40,8 @@ def _number(kind: Type, into: pa.DataType) -> pa.DataType:
     """The type `into` with times as whole numbers."""
     if kind.element is not None:
         return pa.list_(_number(kind.element, into.value_type))
+    if kind.entry is not None:
+        return pa.map_(_number(kind.entry[0], into.key_type), _number(kind.entry[1], into.item_type))
     if kind.fields:
         inside = {field.name: field.type for field in into}
         return pa.struct([(name, _number(part, inside[name])) for name, part in kind.fields])
@@ -50,6 +52,8 @@ def _storage(kind: Type, into: pa.DataType) -> pa.DataType:
     """The same with uuids as bytes."""
     if kind.element is not None:
         return pa.list_(_storage(kind.element, into.value_type))
+    if kind.entry is not None:
+        return pa.map_(_storage(kind.entry[0], into.key_type), _storage(kind.entry[1], into.item_type))
     if kind.fields:
         inside = {field.name: field.type for field in into}
         return pa.struct([(name, _storage(part, inside[name])) for name, part in kind.fields])
@@ -64,6 +68,8 @@ def _each(value: Any, kind: Type, turn: Callable[[Any], Any]) -> Any:
         return None
     if kind.element is not None:
         return [_each(one, kind.element, turn) for one in value]
+    if kind.entry is not None:
+        return [(_each(key, kind.entry[0], turn), _each(one, kind.entry[1], turn)) for key, one in value]
     if kind.fields:
         return {name: _each(value[name], part, turn) for name, part in kind.fields}
     return turn(value) if kind.name == "uuid" else value

@@ -24,6 +24,7 @@ from firn.changes.decode.image_cells import (
     with_absent,
 )
 from firn.changes.decode.source_encodings import DecodeSettings, declared_column, encoding_of
+from firn.changes.decode.target_encodings import understood
 from firn.changes.decode.texts import changes_form, retyped, text_of_json_number
 from firn.changes.decode.types import STRING, Column, Encoding, Type, promotable, storable, widen
 from firn.changes.decode.unavailable import MARK_TRACE, Placeholder, is_mark
@@ -58,31 +59,8 @@ class Decoded(msgspec.Struct, frozen=True, gc=False):
         return Decoded(self.values[:width], tuple(index for index, _ in told), tuple(one for _, one in told))
 
 
-# Which encoding a bare Connect type has once the target's type is known: hex bytes, decimals and ISO times travel as
-# strings, decimals in `double` mode as doubles, and the inline schema does not name them.
-_UNNAMED: Final[dict[tuple[str, str], str]] = {
-    ("string", "decimal"): "decimal_text",
-    ("string", "date"): "date_text",
-    ("string", "time"): "time_text",
-    ("string", "timestamp"): "timestamp_text",
-    ("string", "timestamptz"): "timestamp_text",
-    ("float64", "decimal"): "decimal_number",
-}
-
-
 # An inline schema has a bigint unsigned as int64, and nothing tells it from a bigint: a declaration does.
 _UNSIGNED: Final = (Encoding("unsigned"),)
-# How the text of a value is read in a column of each type.
-_OF_TEXT: Final[dict[str, Encoding]] = {
-    **dict.fromkeys(("boolean", "int", "long", "float", "double", "decimal"), Encoding("decimal_text")),
-    "string": Encoding("string"),
-    "date": Encoding("date_text"),
-    "time": Encoding("time_text"),
-    "timestamp": Encoding("timestamp_text"),
-    "timestamptz": Encoding("timestamp_text", zoned=True),
-    "uuid": Encoding("uuid"),
-    "binary": Encoding("binary_base64"),
-}
 _NULL: Final = Raw(b"null")
 _NUMBERS: Final = frozenset(b"-0123456789"[i : i + 1] for i in range(11))
 
@@ -93,18 +71,6 @@ def _then(step: Callable[[Any], Any], finish: Callable[[Any], Any]) -> Callable[
         return None if value is None else finish(value)
 
     return convert
-
-
-def _understood(kind: Type, source: Encoding, settings: DecodeSettings) -> Encoding:
-    if source.kind == "text":
-        return _OF_TEXT.get(kind.name, Encoding("any"))
-    if kind.name == "binary" and source.kind == "string":
-        return encoding_of(kind, None, settings)
-    if named := _UNNAMED.get((source.kind, kind.name)):
-        return Encoding(named, zoned=kind.name == "timestamptz")
-    if source.kind == "array" and kind.element is not None and source.element is not None:
-        return Encoding("array", element=_understood(kind.element, source.element, settings))
-    return source
 
 
 class RowCodec:
@@ -155,7 +121,7 @@ class RowCodec:
             self.through.append(sent.type if sent and through else _demanded(column))
             known.append(sent is not None)
             kind = self.through[-1] or column.type
-            encoding = _understood(kind, sent.source, settings) if sent and sent.source else column.source
+            encoding = understood(kind, sent.source, settings) if sent and sent.source else column.source
             if encoding and encoding.kind == "integer" and column.source in _UNSIGNED:
                 encoding = replace(encoding, kind="unsigned")
             if encoding and sent and sent.source and sent.source.marked:

@@ -22,6 +22,8 @@ class _Field(msgspec.Struct, frozen=True):
     optional: bool = False
     fields: tuple["_Field", ...] = ()
     items: "_Field | None" = None
+    keys: "_Field | None" = None
+    values: "_Field | None" = None
     parameters: dict[str, Any] | None = None
 
 
@@ -153,6 +155,9 @@ def _meaning(field: _Field, depth: int = 0) -> tuple[Type, Encoding]:
     if field.type == "array" and field.items and depth < _DEEPEST:
         kind, encoding = _meaning(field.items, depth + 1)
         return list_of(kind), Encoding("array", element=encoding)
+    if field.type == "map" and field.keys and field.values and depth < _DEEPEST:
+        of_key, of_value = (_meaning(one, depth + 1)[1] for one in (field.keys, field.values))
+        return types.STRING, Encoding("json", element=of_value, key=of_key)  # what a declared map is read by
     return _PLAIN.get(field.type, _JSON)
 
 

@@ -20,7 +20,7 @@ Convert = Callable[[Any], Any]
 
 _FLOAT_MAX: Final = 3.4028235677973366e38  # beyond it a double rounds to infinity as a float
 _AS_TEXT: Final = frozenset(
-    {"float32", "float64", "decimal_number", "json", "json_value", "geometry", "array", "object"}
+    {"float32", "float64", "decimal_number", "json", "json_value", "geometry", "array", "map", "object"}
 )
 _decode_str: Final = msgspec.json.Decoder(str).decode
 
@@ -221,6 +221,20 @@ def _binary(_: Type, source: Encoding) -> Convert | None:
     return _string_test(*known) if known else None
 
 
+def _fixed(kind: Type, source: Encoding) -> Convert | None:
+    read = _binary(kind, source)
+    if read is None:
+        return None
+
+    def of_length(value: Any) -> bytes:
+        found: bytes = read(value)
+        if len(found) == kind.length:
+            return found
+        raise mismatch(f"the value has {len(found)} bytes where {kind} has {kind.length}")
+
+    return of_length
+
+
 def _uuid(_: Type, source: Encoding) -> Convert | None:
     return _string_test("a UUID", values.uuid_text) if source.kind in {"uuid", "string", "any"} else None
 
@@ -354,5 +368,5 @@ def _struct(kind: Type, source: Encoding) -> Convert | None:
 _MAKERS: Final[dict[str, Callable[[Type, Encoding], Convert | None]]] = {
     "boolean": _boolean, "int": _integer, "long": _integer, "float": _double, "double": _double, "decimal": _decimal,
     "binary": _binary, "uuid": _uuid, "date": _date, "timestamp": _timestamp, "timestamptz": _timestamp, "time": _time,
-    "string": _string, "list": _list, "struct": _struct,
+    "fixed": _fixed, "string": _string, "list": _list, "struct": _struct,
 }  # fmt: skip

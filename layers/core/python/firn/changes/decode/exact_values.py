@@ -13,6 +13,7 @@ from firn.changes.decode.values import Refused, mismatch
 
 _decode_exactly: Final = msgspec.json.Decoder(float_hook=Decimal).decode
 _decode_items: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_decode_pairs: Final = msgspec.json.Decoder(list[tuple[msgspec.Raw, msgspec.Raw]]).decode
 _decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
@@ -26,6 +27,8 @@ def convert_exactly(kind: Type, source: Encoding, text: bytes, *, nulls: bool) -
             items = [bytes(item) for item in _decode_items(text)]
             inner = kind.element, source.element
             return [None if item == b"null" else convert_exactly(*inner, item, nulls=nulls) for item in items]
+        if kind.entry is not None and source.element is not None and text[:1] in b"{[":
+            return _entries_exactly(kind.entry, source, text, nulls=nulls)
         if kind.fields and source.members and text[:1] == b"{":
             return _members_exactly(kind, source, text, nulls=nulls)
         if reads_text(kind, source):
@@ -35,6 +38,35 @@ def convert_exactly(kind: Type, source: Encoding, text: bytes, *, nulls: bool) -
         if nulls and refused.code == "out_of_range":
             return None
         raise
+
+
+def _entries_exactly(kinds: tuple[Type, Type], source: Encoding, text: bytes, *, nulls: bool) -> list[tuple[Any, Any]]:
+    """The entries of a map in their order, of keys that are there twice the last: from an object, whose names are the
+    keys' texts, or from [key, value] pairs, as Connect writes maps whose keys are no strings."""
+    of_key, of_value = source.key or Encoding("any"), source.element or Encoding("any")
+    if text[:1] == b"{":
+        told = [(msgspec.json.encode(name), cell) for name, cell in _decode_members(text).items()]
+        of_key = _IN_NAMES.get(kinds[0].name, of_key)
+    else:
+        try:
+            told = [(bytes(key), cell) for key, cell in _decode_pairs(text)]
+        except msgspec.ValidationError as error:
+            raise mismatch("a map is an object, or an array of [key, value]") from error
+    found: dict[Any, Any] = {}
+    for name, cell in told:
+        key = None if name == b"null" else convert_exactly(kinds[0], of_key, name, nulls=False)
+        if key is None:
+            raise mismatch("a key of a map is null")
+        value = None if bytes(cell) == b"null" else convert_exactly(kinds[1], of_value, bytes(cell), nulls=nulls)
+        found.pop(key, None)  # its place is the last one's
+        found[key] = value
+    return list(found.items())
+
+
+_IN_NAMES: Final = {
+    "boolean": Encoding("decimal_text"), "int": Encoding("decimal_text"), "long": Encoding("decimal_text"),
+    "decimal": Encoding("decimal_text"), "string": Encoding("string"),
+}  # fmt: skip
 
 
 def _members_exactly(kind: Type, source: Encoding, text: bytes, *, nulls: bool) -> dict[str, Any]:

@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from firn.changes.decode.types import Column, Type, decimal, list_of, struct_of
+from firn.changes.decode.types import DOUBLE, FLOAT, MAX_FIXED, Column, Type, decimal, fixed, list_of, map_of, struct_of
 from firn.changes.decode.types import parse as parse_type
 
 HELD_TYPE: Final = Type("held")
 """Field id of a column -> order of the change that its value comes from. Only Firn's own column has this type."""
 
-# Those that Firn writes, but for decimals and lists. Not `time`: it is stored as text.
+# Those that Firn writes, but for decimals, fixed, lists, maps and structs. Not `time`: it is stored as text.
 _SIMPLE: Final = frozenset(
     {
         "boolean", "int", "long", "float", "double", "date", "timestamp", "timestamptz", "string", "uuid", "binary"
@@ -28,6 +28,10 @@ def typed_json(kind: Type, ids: Iterator[int]) -> Any:
     if kind.element is not None:
         element = {"element-id": next(ids), "element": typed_json(kind.element, ids)}
         return {"type": "list", "element-required": False} | element
+    if kind.entry is not None:
+        key = {"key-id": next(ids), "key": typed_json(kind.entry[0], ids)}
+        value = {"value-id": next(ids), "value": typed_json(kind.entry[1], ids)}
+        return {"type": "map", "value-required": False} | key | value
     if kind == HELD_TYPE:
         key, value = {"key-id": next(ids), "key": "int"}, {"value-id": next(ids), "value": "binary"}
         return {"type": "map", "value-required": False} | key | value
@@ -38,6 +42,8 @@ def widened_json(there: Any, kind: Type, ids: Iterator[int]) -> Any:
     """The type of a field (its JSON) widened to `kind`: its parts keep their ids, new ones get some of `ids`."""
     if kind.element is not None and isinstance(there, Mapping):
         return {**there, "element": widened_json(there["element"], kind.element, ids)}
+    if kind.entry is not None and isinstance(there, Mapping):
+        return {**there, "value": widened_json(there["value"], kind.entry[1], ids)}
     if kind.fields and isinstance(there, Mapping):
         known = {field["name"]: field for field in there["fields"]}
         parts = [
@@ -51,7 +57,7 @@ def widened_json(there: Any, kind: Type, ids: Iterator[int]) -> Any:
 
 
 def column_of(field: Mapping[str, Any]) -> Column | None:
-    """An Iceberg schema field (its JSON) as a column; None for types that Firn never writes (map, fixed, …).
+    """An Iceberg schema field (its JSON) as a column; None for types that Firn never writes (time, variant, …).
 
     Such columns of an adopted table are left alone: null in new rows, kept in updated ones.
     """
@@ -66,10 +72,18 @@ def _type_of(text: Any) -> Type | None:
         ]
         known = [(name, part) for name, part in parts if part is not None]
         return struct_of(known) if known and len(known) == len(parts) else None
+    if isinstance(text, Mapping) and text.get("type") == "map":
+        key, value = _type_of(text["key"]), None if text["value-required"] else _type_of(text["value"])
+        if key is None or value is None or key.nested or key in (FLOAT, DOUBLE):
+            return None
+        return map_of(key, value)
     if isinstance(text, Mapping):
         element = _type_of(text["element"]) if text.get("type") == "list" else None
         return None if element is None else list_of(element)
     if text.startswith("decimal"):
         precision, scale = text.removeprefix("decimal(").removesuffix(")").split(",")
         return decimal(int(precision), int(scale))
+    if text.startswith("fixed["):
+        length = int(text.removeprefix("fixed[").removesuffix("]"))
+        return fixed(length) if 1 <= length <= MAX_FIXED else None
     return parse_type(text) if text in _SIMPLE else None

@@ -24,7 +24,7 @@ _ENDS: Final = {"second": "s", "millisecond": "ms", "microsecond": "us", "nanose
 _WRITTEN: Final = {
     "boolean": "boolean", "int": "integer", "long": "integer", "float": "float32", "double": "float64",
     "string": "string", "uuid": "uuid", "binary": "binary_base64", "decimal": "decimal_number", "date": "date_text",
-    "time": "time_text",
+    "time": "time_text", "fixed": "binary_base64",
 }  # fmt: skip
 
 
@@ -111,5 +111,7 @@ def names_below(name: str, kind: Type) -> Iterator[str]:
     yield name
     if kind.element is not None:
         yield from names_below(f"{name}.element", kind.element)
+    for part, inner in zip(("key", "value"), kind.entry or (), strict=False):
+        yield from names_below(f"{name}.{part}", inner)
     for part, inner in kind.fields:
         yield from names_below(f"{name}.{part}", inner)

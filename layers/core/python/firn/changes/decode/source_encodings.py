@@ -71,6 +71,9 @@ def encoding_of(kind: Type, precision: int | None, settings: DecodeSettings) -> 
     """How the source writes a column of `kind`. `precision`: digits after the second of a time or timestamp."""
     if kind.element is not None:
         return Encoding("array", element=encoding_of(kind.element, precision, settings))
+    if kind.entry is not None:
+        of_key, of_value = (encoding_of(one, precision, settings) for one in kind.entry)
+        return Encoding("map", element=of_value, key=of_key)
     if kind.fields:
         parts = (Member(name, encoding_of(part, precision, settings)) for name, part in kind.fields)
         return Encoding("object", members=tuple(parts))
@@ -81,7 +84,7 @@ def encoding_of(kind: Type, precision: int | None, settings: DecodeSettings) -> 
             return Encoding("unsigned" if settings.unsigned == "long" else "decimal_base64")
         case "bit":
             return Encoding("bits")
-        case "binary":
+        case "binary" | "fixed":
             return Encoding(_BINARY[settings.binary])
         case "date":
             return Encoding("date_text" if settings.time == "isostring" else "date_days")

@@ -23,6 +23,8 @@ def changes_form(old: Type, new: Type) -> bool:
     """Whether values of `old` become text in `new`, or get the digits of a double: what no cast does as `retyped`."""
     if old.element is not None and new.element is not None:
         return changes_form(old.element, new.element)
+    if old.entry and new.entry:
+        return old.entry[0] != new.entry[0] or changes_form(old.entry[1], new.entry[1])
     if old.fields and new.fields:
         wanted = dict(new.fields)
         return any(changes_form(part, wanted.get(name, part)) for name, part in old.fields)
@@ -37,6 +39,9 @@ def retyped(old: Type, new: Type) -> Change:
     if old.element is not None and new.element is not None:
         element = retyped(old.element, new.element)
         return lambda value: [None if item is None else element(item) for item in value]
+    if old.entry and new.entry:
+        of_value = retyped(old.entry[1], new.entry[1])
+        return lambda value: [(key, None if one is None else of_value(one)) for key, one in value]
     if old.fields and new.fields:
         before = dict(old.fields)
         parts = {name: retyped(before[name], part) for name, part in new.fields if name in before}
@@ -49,6 +54,8 @@ def retyped(old: Type, new: Type) -> Change:
     if new.name in ("float", "double"):
         # 0.1 as float is 0.1 as double, as if the source had sent it so: not 0.10000000149011612.
         return (lambda value: float(_digits_of_single(value))) if old == FLOAT else float
+    if new.name == "binary":  # from bytes of one length
+        return lambda value: value
     if new.name == "decimal":
         return lambda value: Decimal(value).quantize(Decimal(1).scaleb(-(new.scale or 0)), context=EXACT)
     return int
@@ -59,6 +66,11 @@ def text_of(kind: Type) -> Callable[[Any], str]:
     if kind.element is not None:
         element = text_of(kind.element)
         return lambda value: _encode([None if item is None else element(item) for item in value]).decode()
+    if kind.entry is not None:
+        of_key, of_value = map(text_of, kind.entry)
+        return lambda value: _encode(
+            {of_key(key): None if one is None else of_value(one) for key, one in value}
+        ).decode()
     if kind.fields:
         parts = {name: text_of(part) for name, part in kind.fields}
         return lambda value: _encode(
@@ -132,4 +144,5 @@ _TEXTS: Final[dict[str, Callable[[Any], str]]] = {
     "string": str,
     "uuid": str,
     "binary": lambda value: b64encode(value).decode(),
+    "fixed": lambda value: b64encode(value).decode(),
 }

@@ -15,31 +15,38 @@ MAX_PRECISION: Final = 38
 @dataclass(frozen=True)
 class Type:
     """One Iceberg type: `precision` and `scale` belong to decimals, `element` to lists, `fields` (name, type) to
-    structs; `str()` is Iceberg's text."""
+    structs, `length` in bytes to fixed, `entry` (key, value) to maps; `str()` is Iceberg's text."""
 
     name: str
     precision: int | None = None
     scale: int | None = None
     element: "Type | None" = None
     fields: "tuple[tuple[str, Type], ...]" = ()
+    length: int | None = None
+    entry: "tuple[Type, Type] | None" = None
 
     def __str__(self) -> str:
         if self.name == "decimal":
             return f"decimal({self.precision},{self.scale})"
+        if self.length is not None:
+            return f"{self.name}[{self.length}]"
         if self.name == "list":
             return f"list<{self.element}>"
+        if self.entry is not None:
+            return f"map<{self.entry[0]}, {self.entry[1]}>"
         if self.name == "struct":
             return f"struct<{', '.join(f'{name}: {kind}' for name, kind in self.fields)}>"
         return self.name
 
     @property
     def nested(self) -> bool:
-        """Whether it has parts: a list or a struct."""
-        return self.element is not None or bool(self.fields)
+        """Whether it has parts: a list, a map or a struct."""
+        return self.element is not None or bool(self.fields or self.entry)
 
     def holds(self, name: str) -> bool:
         """Whether it is the type of that name, or has it among its parts."""
         parts = [kind for _, kind in self.fields] + ([self.element] if self.element is not None else [])
+        parts += self.entry or ()
         return self.name == name or any(part.holds(name) for part in parts)
 
 
@@ -59,21 +66,13 @@ BINARY: Final = Type("binary")
 UNSIGNED: Final = Type("unsigned long")  # 64 bits without a sign
 BITS: Final = Type("bit")  # a bit string
 
-_SIMPLE: Final[Mapping[str, Type]] = MappingProxyType(
-    {
-        t.name: t
-        for t in (
-            BOOLEAN, INT, LONG, FLOAT, DOUBLE, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, STRING, UUID, BINARY
-        )
-    }
-)  # fmt: skip
+_ALL: Final = BOOLEAN, INT, LONG, FLOAT, DOUBLE, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, STRING, UUID, BINARY
+_SIMPLE: Final[Mapping[str, Type]] = MappingProxyType({t.name: t for t in _ALL})
 
 # The names of JSON schemas for streams (docs/schemas.md): they mean the same wherever a type is written.
 _ALSO: Final[Mapping[str, Type]] = MappingProxyType(
-    {
-        "bool": BOOLEAN, "int32": INT, "int64": LONG, "float32": FLOAT, "float64": DOUBLE, "json": STRING
-    }
-)  # fmt: skip
+    {"bool": BOOLEAN, "int32": INT, "int64": LONG, "float32": FLOAT, "float64": DOUBLE, "json": STRING}
+)
 
 # What people write from habit, and what Iceberg calls it: for the error's advice, never accepted silently.
 _MEANT: Final[Mapping[str, str]] = MappingProxyType(
@@ -87,9 +86,12 @@ _MEANT: Final[Mapping[str, str]] = MappingProxyType(
 )  # fmt: skip
 
 _DECIMAL: Final = re.compile(r"decimal\s*\(\s*(\d{1,3})\s*,\s*(\d{1,3})\s*\)")
+_FIXED: Final = re.compile(r"fixed\s*(?:\[\s*(\d{1,9})\s*\]|\(\s*(\d{1,9})\s*\))")
+MAX_FIXED: Final = 65_535  # bytes of a value of one length
 _LIST: Final = re.compile(r"list\s*<(.+)>", re.DOTALL)
+_MAP: Final = re.compile(r"map\s*<(.+)>", re.DOTALL)
 _STRUCT: Final = re.compile(r"struct\s*<(.+)>", re.DOTALL)
-MAX_NESTING: Final = 20  # lists and structs in one another: a reader of JSON, Parquet or Avro may go no deeper
+MAX_NESTING: Final = 20  # lists, maps and structs in one another: a reader of JSON, Parquet or Avro may go no deeper
 _BITS: Final = re.compile(r"bit(?:\s*\(\s*\d{1,8}\s*\))?")
 _TIMED: Final = re.compile(r"(time|timestamp|timestamptz)\s*\(\s*(\d)\s*\)")
 
@@ -104,9 +106,23 @@ def decimal(precision: int, scale: int) -> Type:
     return Type("decimal", precision, scale)
 
 
+def fixed(length: int) -> Type:
+    """fixed[length], 1 to MAX_FIXED bytes, else ValueError."""
+    if not 1 <= length <= MAX_FIXED:
+        raise ValueError(f"fixed[{length}] does not exist here: the length is 1 to {MAX_FIXED:,} bytes; write binary")
+    return Type("fixed", length=length)
+
+
 def list_of(element: Type) -> Type:
     """list<element>."""
     return Type("list", element=element)
+
+
+def map_of(key: Type, value: Type) -> Type:
+    """map<key, value>. ValueError for keys that have parts, or that equal others by rounding."""
+    if key.nested or key in (FLOAT, DOUBLE):
+        raise ValueError(f"map<{key}, …> can't be told apart from others by its keys; write map<string, {value}>")
+    return Type("map", entry=(key, value))
 
 
 def struct_of(fields: Iterable[tuple[str, Type]]) -> Type:
@@ -130,14 +146,18 @@ def parse(text: str, depth: int = 0) -> Type:
         return simple
     if match := _DECIMAL.fullmatch(word):
         return decimal(int(match[1]), int(match[2]))
+    if match := _FIXED.fullmatch(word):
+        return fixed(int(match[1] or match[2]))
     if match := _LIST.fullmatch(word):
         return list_of(parse(match[1], depth + 1))
+    if (match := _MAP.fullmatch(word)) and len(inside := list(_parts(match[1]))) == 2:
+        return map_of(*(parse(one, depth + 1) for one in inside))
     if match := _STRUCT.fullmatch(word):
         parts = [part.partition(":") for part in _parts(match[1])]
         return struct_of((name.strip(), parse(kind, depth + 1)) for name, _, kind in parts)
     if match := _TIMED.fullmatch(word):
         raise ValueError(f"'{word}': Iceberg's {match[1]} has no precision; write {match[1]}")
-    known = ", ".join(_SIMPLE) + ", json, decimal(p,s), list<type> or struct<name: type>"
+    known = ", ".join(_SIMPLE) + ", json, decimal(p,s), fixed[n], list<type>, map<type, type> or struct<name: type>"
     meant = _MEANT.get(re.split(r"[\s(<]", word.lower(), maxsplit=1)[0])
     if word.lower() in _SIMPLE or word.lower() in _ALSO:
         meant = word.lower()
@@ -146,7 +166,7 @@ def parse(text: str, depth: int = 0) -> Type:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """What stands between the commas of a struct, but not those of its parts."""
+    """What stands between the commas of a struct or a map, but not those of its parts."""
     depth, begin = 0, 0
     for place, sign in enumerate(text):
         depth += (sign in "<(") - (sign in ">)")
@@ -180,9 +200,11 @@ def parse_declared(text: str) -> tuple[Type, int | None]:
 def storable(kind: Type) -> Type:
     """The type that a table column gets for `kind`: `time` is stored as string 'HH:MM:SS.ffffff', because Spark 4.0
     can't write Iceberg's time, `unsigned long` as decimal(20,0), `bit` as binary, a decimal of more digits than Iceberg
-    has as string; everything else as itself. Works inside lists and structs."""
+    has as string; everything else as itself. Works inside lists, maps and structs."""
     if kind.element is not None:
         return replace(kind, element=storable(kind.element))
+    if kind.entry is not None:
+        return replace(kind, entry=(storable(kind.entry[0]), storable(kind.entry[1])))
     if kind.fields:
         return replace(kind, fields=tuple((name, storable(part)) for name, part in kind.fields))
     return STRING if (kind.precision or 0) > MAX_PRECISION else _STORED.get(kind, kind)
@@ -194,10 +216,8 @@ INT53: Final = Type("int53")
 SPECIAL: Final = Type("special")
 SPECIAL_INT53: Final = Type("special_int53")
 _STORED: Final[Mapping[Type, Type]] = MappingProxyType(
-    {
-        TIME: STRING, UNSIGNED: decimal(20, 0), BITS: BINARY, INT53: LONG, SPECIAL: STRING, SPECIAL_INT53: STRING
-    }
-)  # fmt: skip
+    {TIME: STRING, UNSIGNED: decimal(20, 0), BITS: BINARY, INT53: LONG, SPECIAL: STRING, SPECIAL_INT53: STRING}
+)
 INFERRED: Final[Mapping[str, Type]] = MappingProxyType({t.name: t for t in (INT53, SPECIAL, SPECIAL_INT53)})
 
 
@@ -220,13 +240,15 @@ _WITH_SPECIAL: Final = (
 def widen(a: Type, b: Type) -> Type:
     """The smallest type that holds both exactly, for a column that no table has yet; string if there is none.
 
-    int < long, float < double, int < decimal, int < double; decimals by integer digits and scale. A long does not fit
-    a double exactly, nor a double a decimal: those become string, which keeps the text of both.
+    int < long, float < double, int < decimal, int < double, fixed < binary; decimals by integer digits and scale. A
+    long does not fit a double exactly, nor a double a decimal: those become string, which keeps the text of both.
     """
     if a == b:
         return a
     if a.element is not None and b.element is not None:
         return list_of(widen(a.element, b.element))
+    if a.entry and b.entry:
+        return map_of(a.entry[0], widen(a.entry[1], b.entry[1])) if a.entry[0] == b.entry[0] else STRING
     if a.fields and b.fields:
         ours, theirs = dict(a.fields), dict(b.fields)
         return struct_of(
@@ -234,6 +256,8 @@ def widen(a: Type, b: Type) -> Type:
             for name in ours | theirs
         )
     names = {a.name, b.name}
+    if names <= {"fixed", "binary"}:
+        return BINARY
     if names in ({"int", "long"}, {"float", "double"}):
         return a if _RANK[a.name] > _RANK[b.name] else b
     if names & {"special", "special_int53"}:
@@ -259,6 +283,8 @@ def promotable(a: Type, b: Type) -> bool:
         return True
     if a.element is not None and b.element is not None:
         return promotable(a.element, b.element)
+    if a.entry and b.entry:
+        return a.entry[0] == b.entry[0] and promotable(a.entry[1], b.entry[1])
     if a.fields and b.fields:  # fields may come in addition, behind those that are there
         ours, theirs = a.fields, b.fields[: len(a.fields)]
         same = [name for name, _ in ours] == [name for name, _ in theirs]
@@ -286,9 +312,9 @@ class Encoding:
     """How a source writes one column's values in JSON.
 
     `kind` is one of KINDS. `scale` belongs to decimal_base64 (digits after the point), `bits` to bits (its declared
-    length), `zoned` to timestamps (true: an instant; None: the source does not say), `element` to array, `members` to
-    object; `closed`: an object with other members is refused; `marked`: an unavailable value is unavailable.MARK and
-    nothing else.
+    length), `zoned` to timestamps (true: an instant; None: the source does not say), `element` to array, and with `key`
+    to a map (and to json, where a source says what its maps hold), `members` to object; `closed`: an object with other
+    members is refused; `marked`: an unavailable value is unavailable.MARK and nothing else.
     """
 
     kind: str
@@ -296,6 +322,7 @@ class Encoding:
     bits: int = 0
     zoned: bool | None = False
     element: "Encoding | None" = None
+    key: "Encoding | None" = None
     members: tuple[Member, ...] = ()
     closed: bool = False
     marked: bool = False
@@ -336,6 +363,7 @@ KINDS: Final[Mapping[str, str]] = MappingProxyType(
         "geometry": "an object with wkb in base64 (Debezium's Point, Geometry, Geography), kept as its text",
         "array": "a JSON array of the element's encoding",
         "object": "a JSON object of the members' encodings",
+        "map": "a JSON object whose names are texts of keys, or an array of [key, value]",
     }
 )
 
