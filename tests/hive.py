@@ -68,7 +68,7 @@ def metastore(
     """One with an empty schema, whose warehouse is `folder`/warehouse. `folder` also gets its settings and its logs.
     `timeout`: how long the holder of a lock may say nothing; as by default, the metastore itself looks for none.
     `stores`: buckets and containers (s3://bucket) at which tables may lie too, which it never asks; see `_stores`.
-    `refuses_types`: columns keep their types and places, as by default."""
+    `refuses_types`: of columns that change their type or place, as by default."""
     if why := missing():
         pytest.skip(why)
     port = free_port()
