@@ -10,7 +10,7 @@ import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 HIVE = ROOT / ".cache" / "servers" / "hive"
 ALTER = b"alter_table_with_environment_context"
 _JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=WARN", f"-Dmetastore.home={HIVE}")
+_REFUSES_TYPES = "metastore.disallow.incompatible.col.type.changes"
 _NOT_FROM_SPARK = ("hive", "spark", "datanucleus", "derby", "jdo", "javax.jdo", "log4j")
 
 
@@ -61,15 +62,19 @@ def missing() -> str | None:
 
 
 @contextmanager
-def metastore(folder: Path, timeout: str = "300s", stores: Sequence[str] = ()) -> Iterator[Metastore]:
+def metastore(
+    folder: Path, timeout: str = "300s", stores: Sequence[str] = (), *, refuses_types: bool = False
+) -> Iterator[Metastore]:
     """One with an empty schema, whose warehouse is `folder`/warehouse. `folder` also gets its settings and its logs.
     `timeout`: how long the holder of a lock may say nothing; as by default, the metastore itself looks for none.
-    `stores`: buckets and containers (s3://bucket) at which tables may lie too, which it never asks; see `_stores`."""
+    `stores`: buckets and containers (s3://bucket) at which tables may lie too, which it never asks; see `_stores`.
+    `refuses_types`: of columns that change their type or place, as by default."""
     if why := missing():
         pytest.skip(why)
     port = free_port()
     with postgresql() as address:
-        (folder / "metastore-site.xml").write_text(_settings(address, port, folder / "warehouse", timeout, stores))
+        told = _settings(address, port, folder / "warehouse", timeout) | _stores(stores, folder)
+        (folder / "metastore-site.xml").write_text(_written(told | {_REFUSES_TYPES: str(refuses_types).lower()}))
         java = ["java", *_JVM, "-cp", _class_path(folder)]
         tool = "org.apache.hadoop.hive.metastore.tools.schematool.MetastoreSchemaTool"
         environment = {"METASTORE_HOME": str(HIVE), "METASTORE_CONF_DIR": str(folder)}
@@ -144,23 +149,24 @@ def _class_path(folder: Path) -> str:
     return ":".join([str(folder), f"{HIVE}/lib/*", *sorted(jars), str(driver)])
 
 
-def _settings(address: str, port: int, warehouse: Path, timeout: str, stores: Sequence[str]) -> str:
+def _settings(address: str, port: int, warehouse: Path, timeout: str) -> dict[str, str]:
     database = urlsplit(address)
-    told = {
+    return {
         "javax.jdo.option.ConnectionURL": f"jdbc:postgresql://127.0.0.1:{database.port}{database.path}",
         "javax.jdo.option.ConnectionDriverName": "org.postgresql.Driver",
-        "javax.jdo.option.ConnectionUserName": database.username,
+        "javax.jdo.option.ConnectionUserName": database.username or "",
         "javax.jdo.option.ConnectionPassword": unquote(database.password or ""),
         "metastore.warehouse.dir": f"file://{warehouse}-managed",  # it takes no others' tables there
         "metastore.warehouse.external.dir": f"file://{warehouse}",
         "metastore.thrift.bind.host": "127.0.0.1",
-        "metastore.thrift.port": port,
+        "metastore.thrift.port": str(port),
         "metastore.event.db.notification.api.auth": "false",
         "metastore.housekeeping.threads.on": "false",
         "metastore.txn.timeout": timeout,
-        "metastore.disallow.incompatible.col.type.changes": "false",  # or no column may become text
-        **_stores(stores, warehouse.parent),
     }
+
+
+def _written(told: Mapping[str, str]) -> str:
     rows = "".join(f"<property><name>{name}</name><value>{value}</value></property>\n" for name, value in told.items())
     return f"<configuration>\n{rows}</configuration>\n"
 

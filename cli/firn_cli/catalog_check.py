@@ -138,14 +138,15 @@ class CatalogCheck:
         return "a commit that has not seen the newest one is refused"
 
     def _types(self) -> str:
-        """As a job does for a stream whose later values need it: a column of another type takes over a name."""
+        """As a job does for a stream whose later values need it: a column of another type takes over a name. Places
+        change with it, and a Hive Metastore compares what is at each place."""
         from pyiceberg.types import LongType, StringType
 
         table = self._catalog.load_table(self._table)
         with table.update_schema() as update:
-            update.add_column("n", LongType()).add_column("n_text", StringType())
+            update.add_column("n", LongType()).add_column("n_text", StringType()).move_first("n_text")
         with table.update_schema() as update:
-            update.delete_column("n").rename_column("n_text", "n").move_first("n_text")
+            update.delete_column("n").rename_column("n_text", "n").move_after("n_text", "id")
         return "a column may get another type, and another place"
 
     def _drop(self) -> str:

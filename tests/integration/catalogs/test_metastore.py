@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -182,24 +181,11 @@ def test_a_table_in_no_namespace_is_refused(running: Metastore, table_in: Callab
         opened(table_in("some"), running.url).create_table("nowhere.t", SCHEMA)
 
 
-def test_the_doctor_names_the_setting_by_which_columns_may_get_other_types(
-    running: Metastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The metastore as it is by default, which refuses that: set for each connection."""
-    from firn_lake.catalogs import hive
-
-    connected, refuses = hive._Metastores._connected, "metastore.disallow.incompatible.col.type.changes"
-
-    def by_default(self: Any, place: str) -> Any:
-        transport = connected(self, place)
-        hive._Session(transport, place)._client.setMetaConf(refuses, "true")
-        return transport
-
-    warehouse = f"file://{tmp_path}"
-    with monkeypatch.context() as patch:
-        patch.setattr(hive._Metastores, "_connected", by_default)
-        found = {one.name: one for one in CatalogCheck(running.url, warehouse, {}, "firn_check").checks()}
+def test_the_doctor_names_the_setting_by_which_columns_may_get_other_types(tmp_path: Path) -> None:
+    warehouse = f"file://{tmp_path}/warehouse"
+    with metastore(tmp_path, refuses_types=True) as strict:
+        found = {one.name: one for one in CatalogCheck(strict.url, warehouse, {}, "firn_check").checks()}
+        assert not opened(warehouse, strict.url).namespace_exists("firn_check")
     assert (found["conflict"].ok, found["types"].ok, found["drop"].ok) == (True, False, True), found
-    assert f"set {refuses} to false" in found["types"].found
+    assert "set metastore.disallow.incompatible.col.type.changes to false" in found["types"].found
     assert "types incompatible" in found["types"].found
-    assert not opened(warehouse, running.url).namespace_exists("firn_check")

@@ -7,9 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from firn.config.names import TableName
 from firn_lake.catalogs.catalog import open_catalog
+from firn_spark.failures import failure_of
+from firn_spark.tables.evolve import Tables
 from tests.hive import Metastore, dying, metastore
 from tests.integration.spark.committing import files_of
 from tests.integration.spark.conftest import emptied
@@ -91,3 +95,19 @@ def test_a_job_gets_past_the_lock_of_a_committer_that_was_killed(
 
         left = asked.show_locks(ShowLocksRequest(dbname="lake", tablename="t", isExtended=False)).locks or []
     assert lock not in [one.lockid for one in left]
+
+
+def test_a_job_that_may_not_change_a_columns_place_names_the_metastores_setting(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with metastore(tmp_path, refuses_types=True) as strict:
+        lake = lake_at(spark, tmp_path, strict.url)
+        lake.land([event("c", 10, {"id": 1, "v": "a"})])
+        table = Tables(lake.spark).load(TableName("lake", "t"))
+        assert table is not None
+        with pytest.raises(Py4JJavaError) as refused:
+            table.java.updateSchema().moveFirst("v").commit()
+        found = failure_of(refused.value)
+        assert values(lake) == {1: "a"}
+    assert "set metastore.disallow.incompatible.col.type.changes to false" in found.text
+    assert found.kind == "terminal", found

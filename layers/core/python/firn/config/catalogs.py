@@ -64,7 +64,7 @@ TYPES_REFUSED: Final = "columns have types incompatible with the existing column
 
 TYPES_ALLOWED: Final = (
     "set metastore.disallow.incompatible.col.type.changes to false in the Hive Metastore's metastore-site.xml (true by "
-    "default, which refuses columns that change their type or their place), and restart it"
+    "default, which refuses columns whose place has had another type), and restart it"
 )
 """What to do then."""
 
