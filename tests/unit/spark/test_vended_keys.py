@@ -1,13 +1,18 @@
 """Which keys a job uses for a table's files, where its catalog gave some out with it."""
 
 import pickle
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any, ClassVar
 
+import pyarrow as pa
 import pytest
 
-from firn.errors import ConfigError
+from firn.errors import ConfigError, FirnError
 from firn_spark import vended_keys
+from firn_spark.failures import failure_of
+from firn_spark.tables.objects import Objects
 
 CONFIG = {"s3.access-key-id": "VENDED", "s3.secret-access-key": "c4nary", "s3.session-token": "c4nary-too"}
 
@@ -90,3 +95,46 @@ def test_keys_without_a_region_are_refused_with_what_to_set(monkeypatch: pytest.
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(ConfigError, match="no AWS region is set"):
         vended_keys.remember(table("s3://lake/t", CONFIG | {"client.region": ""}))
+
+
+class Expired(BaseHTTPRequestHandler):
+    """An S3 that knows no key any more."""
+
+    protocol_version = "HTTP/1.1"
+    status: ClassVar[int] = 403
+
+    def any(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        said = b"<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>"
+        self.send_response(self.status)
+        self.send_header("Content-Length", str(len(said)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(said)
+
+    do_GET = do_HEAD = do_PUT = any
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize("status", [400, 403])
+def test_keys_that_ended_fail_the_run_and_hold_no_table(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Expired, "status", status)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Expired)
+    server.daemon_threads = True
+    Thread(target=server.serve_forever, daemon=True).start()
+    vended_keys.remember(table("s3://lake/t", CONFIG | {"s3.endpoint": f"http://127.0.0.1:{server.server_port}"}))
+    files, path = Objects("s3://lake/t"), "s3://lake/t/data/a.parquet"
+    asks: list[Callable[[], object]] = [
+        lambda: files.open(path), lambda: files.part(path, 0, 4), lambda: files.write(path, pa.py_buffer(b"x")),
+    ]  # fmt: skip
+    try:
+        for ask in asks:
+            with pytest.raises(FirnError) as caught:
+                ask()
+            assert failure_of(caught.value).kind == "transient"
+            assert "c4nary" not in f"{caught.value} {caught.value.__cause__!r}"
+    finally:
+        server.shutdown()
+        server.server_close()
