@@ -175,3 +175,17 @@ def test_what_is_said_of_a_storage_that_does_not_answer_holds_no_signature(
         with pytest.raises(StorageUnavailable) as caught:
             ask()
         assert "c4nary" not in f"{caught.value!r} {caught.value.__cause__!r} {caplog.text} {store!r}"
+
+
+def test_a_table_may_be_called_as_a_secret_is() -> None:
+    asked: list[Any] = []
+
+    class Emr:
+        def start_job_run(self, **request: Any) -> dict[str, str]:
+            asked.append(request)
+            return {"jobRunId": "1"}
+
+    jobs = EmrJobs(Settings(staging="s3://b", spark_submit_parameters="--jars s3://b/x.jar"), Emr())
+    arguments = ["--do", "compact", "--table", "shop.tokens", "--table", "auth.password"]
+    assert jobs.start_script("care.py", arguments, "c-1", "token", {}) == "1"
+    assert asked[0]["jobDriver"]["sparkSubmit"]["entryPointArguments"] == arguments

@@ -159,7 +159,8 @@ class EmrJobs:
 def _expect_no_secret(words: Sequence[str]) -> None:
     """Raises ConfigError, which repeats no value: whoever may look at job runs reads a run's arguments."""
     for before, word in zip(("", *words), words, strict=False):
-        held = secret_in(word if not is_secret_name(before) else f"{before.lstrip('-')}={word}")
+        is_named = before.startswith("--") and is_secret_name(before)
+        held = secret_in(f"{before.lstrip('-')}={word}" if is_named else word)
         if held is not None:
             where = before if before.startswith("--") else "FIRN_SPARK_SUBMIT_PARAMETERS"
             raise ConfigError(
