@@ -165,8 +165,8 @@ def _expect_no_secret(words: Sequence[str]) -> None:
             where = before if before.startswith("--") else "FIRN_SPARK_SUBMIT_PARAMETERS"
             raise ConfigError(
                 f"{where} of a job holds {held} and whoever may look at job runs could read it: take it out, and name "
-                "the place of the secret instead (firn.credential behind the catalog's address, FIRN_AZURE_KEY for a "
-                "storage account), which the job reads by itself"
+                "the place of the secret instead (firn.credential behind the catalog's address, FIRN_AZURE_KEY "
+                "or FIRN_AZURE_SAS for a storage account), which the job reads by itself"
             )
 
 
