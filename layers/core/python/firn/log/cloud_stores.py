@@ -50,8 +50,8 @@ def expect_no_secret(url: str) -> None:
 
 def with_azure_key(environment: Mapping[str, str]) -> Mapping[str, str]:
     """The environment with the account's key, where FIRN_AZURE_KEY names the place of it (secretsmanager:NAME,
-    ssm:/NAME or file:/PATH), and a signature where FIRN_AZURE_SAS does. Raises ConfigError if there is none, or the text
-    is no place; TransientError if it can't be asked."""
+    ssm:/NAME or file:/PATH), and with a signature where FIRN_AZURE_SAS does. Raises ConfigError if there is none, or
+    the text is no place; TransientError if it can't be asked."""
     places = {name: environment.get(name, "") for name in _PLACES}
     found = {_PLACES[name]: _secret_at(place, name) for name, place in places.items() if place}
     return {**environment, **found} if found else environment
