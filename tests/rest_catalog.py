@@ -22,6 +22,7 @@ from py4j import java_gateway
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JJavaError, get_return_value
 
+from tests.aws_signatures import Signer
 from tests.token_server import TokenServer
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -131,7 +132,9 @@ class Iceberg:
 class RestServer:
     """A server on loopback. `url` is its address; `lose` decides of each (method, path) whether it is done and its
     answer lost, `calls` are those that came, `authorizations` what they came with, `overrides` what it tells clients
-    of itself. `tokens`: who may ask; `vends`: properties that are sent with each table, such as credentials."""
+    of itself. `tokens`: who may ask; `signer`: whose signature each request must have, `refused`: those that had
+    not; `vends`: properties that are sent with each table to who asks for them, such as credentials; `apart`: likewise,
+    as storage credentials of the table's location."""
 
     def __init__(self, iceberg: Iceberg) -> None:
         self.calls: list[tuple[str, str]] = []
@@ -139,7 +142,10 @@ class RestServer:
         self.lose: Callable[[str, str], bool] = lambda _method, _path: False
         self.status: int | None = None
         self.tokens: TokenServer | None = None
+        self.signer: Signer | None = None
+        self.refused: list[str] = []
         self.vends: dict[str, str] = {}
+        self.apart: dict[str, str] = {}
         self.overrides = iceberg.overrides
         outer = self
 
@@ -149,7 +155,8 @@ class RestServer:
 
             def handle_any(self) -> None:
                 parts = urlsplit(self.path)
-                body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
+                sent = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                body = sent.decode()
                 outer.calls.append((self.command, parts.path))
                 outer.authorizations.append(self.headers.get("Authorization"))
                 query = {name: values[0] for name, values in parse_qs(parts.query).items()}
@@ -157,12 +164,17 @@ class RestServer:
                 try:
                     if outer.tokens is not None and not outer.tokens.knows(self.headers.get("Authorization")):
                         status, text = 401, _error(401, "NotAuthorizedException", "the token is not known, or expired")
+                    elif outer.signer is not None and (
+                        why := outer.signer.refusal(self.command, outer.url + self.path, dict(self.headers), sent)
+                    ):
+                        outer.refused.append(f"{self.command} {self.path}: {why}")
+                        status, text = 403, _error(403, "ForbiddenException", why)
                     elif outer.status is not None:
                         status, text = outer.status, _error(outer.status, "ServiceUnavailableException", "not now")
                     else:
                         status, text = iceberg.answer(self.command, below, query, body)
-                        if outer.vends and status == 200 and "metadata" in (told := json.loads(text)):
-                            text = json.dumps(told | {"config": {**(told.get("config") or {}), **outer.vends}})
+                        if self.headers.get("X-Iceberg-Access-Delegation") and status == 200:
+                            text = outer.with_keys(text)
                 except Py4JJavaError as error:
                     kind = error.java_exception.getClass().getSimpleName()
                     status = STATUS.get(kind, 500)
@@ -187,6 +199,17 @@ class RestServer:
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
         Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def with_keys(self, text: str) -> str:
+        """The answer, with what comes with a table if it is about one."""
+        told = json.loads(text or "{}")
+        if "metadata" not in told or not (self.vends or self.apart):
+            return text
+        more: dict[str, Any] = {"config": {**(told.get("config") or {}), **self.vends}}
+        if self.apart:
+            prefix = str(told["metadata"]["location"])
+            more["storage-credentials"] = [{"prefix": prefix, "config": self.apart}]
+        return json.dumps(told | more)
 
     def stop(self) -> None:
         self._server.shutdown()

@@ -13,6 +13,8 @@ from pyspark.sql.udf import UserDefinedFunction
 from pyspark.storagelevel import StorageLevel
 from pyspark.util import PythonEvalType
 
+from firn_spark import vended_keys
+
 Batches = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
@@ -25,13 +27,17 @@ def map_in_arrow(rows: DataFrame, function: Batches, schema: pa.Schema) -> DataF
 
 
 def _cheap_to_start(function: Batches) -> Batches:
-    """The function, which also makes the worker's next tasks cheap to start.
+    """The function, which also makes the worker's next tasks cheap to start, and takes along the keys that catalogs
+    gave out with their tables.
 
     PySpark invalidates the import caches before each task, and before 3.13 Python answers by reading the directory of
     each archive on its path again, once for each package in it (https://github.com/python/cpython/issues/103200): of
     pyspark.zip 50 ms of CPU a task. A job's archives stay what they are."""
 
+    keys = vended_keys.planned()
+
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        vended_keys.take(keys)
         if sys.version_info < (3, 13):
             zipimport.zipimporter.invalidate_caches = _stays  # type: ignore[assignment, method-assign]
         return function(batches)

@@ -33,6 +33,13 @@ _REFUSED = (
     "invalid_scope", "security token included in the request is",
 )  # fmt: skip
 
+# Java asks its next driver after PostgreSQL's has failed, and says what became of that: Spark has Derby's, twice.
+_NO_CONNECTION = "sealing violation: package org.apache.derby"
+_NO_DATABASE = (
+    "the database of the SQL catalog can't be reached, or refuses the connection (Java's drivers don't say which): "
+    "look at its address, and at the password, which firn.credential names the place of"
+)
+
 
 def failure_of(error: Exception) -> Failure:
     """Whether trying again may help.
@@ -45,6 +52,8 @@ def failure_of(error: Exception) -> Failure:
     passing = isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError)
     said = [line for line in str(error).splitlines() if not line.lstrip().startswith("at ")]  # frames name anything
     passing = passing or any(word in line for word in _PASSING for line in said)
+    if any(_NO_CONNECTION in line for line in said):
+        return Failure("transient", _NO_DATABASE)
     refused = any(word in line for word in _REFUSED for line in said)
     text = first_line(error)
     if refused:

@@ -29,6 +29,7 @@ from firn.maintenance.schedule import Kind, noted
 from firn.tables import ownership
 from firn.tables.failures import failure
 from firn_spark import session as sessions
+from firn_spark import vended_keys
 from firn_spark.commit import print_line
 from firn_spark.failures import failure_of
 from firn_spark.maintenance import orphans
@@ -237,7 +238,7 @@ class _Job:
                 )
                 yield told(str(part.name), done.line())
             else:
-                place = open_store(table.state.location)
+                place = vended_keys.store_at(table.state.location)
                 others = orphans.places_of_others(self._spark, table, self._is_ours)
                 removed = orphans.remove(
                     self._spark, table, place, care.expiry.orphan_seconds, now, others=others, dry_run=dry

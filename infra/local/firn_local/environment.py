@@ -33,7 +33,7 @@ def plain_environment() -> dict[str, str]:
 def cloud_variables() -> dict[str, str]:
     """What this process's environment says of Azure and Google: the functions and jobs of a stack that stores there
     get it, and no file does."""
-    named = ("FIRN_AZURE_KEY", "STORAGE_EMULATOR_HOST")
+    named = ("FIRN_AZURE_KEY", "FIRN_AZURE_SAS", "STORAGE_EMULATOR_HOST")
     return {
         name: value for name, value in os.environ.items() if name.startswith(("AZURE_", "GOOGLE_")) or name in named
     }

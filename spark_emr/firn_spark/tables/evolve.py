@@ -18,6 +18,7 @@ from firn.config.partitions import Partition, in_words
 from firn.errors import ConfigError
 from firn.tables import file_properties, partition_policy, table_state
 from firn.tables.planning import ColumnPlan
+from firn_spark import vended_keys
 from firn_spark.session import CATALOG
 from firn_spark.tables.columns import iceberg_type
 from firn_spark.tables.hive_locks import is_hive, release_abandoned
@@ -205,6 +206,7 @@ class Tables:
         return update.updateColumn(name, iceberg_type(self._spark, kind))
 
     def _look(self, name: TableName, java: Any) -> Table:
+        vended_keys.remember(java)
         return Table(name, java, table_state.parse(metadata_of(self._spark, java)))
 
     def _identifier(self, name: TableName) -> Any:

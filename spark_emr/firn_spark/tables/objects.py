@@ -7,9 +7,11 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from firn.log.store import ObjectFile, Store, open_store, put
+from firn.log.store import ObjectFile, Store, put
 from firn.tables.locations import below, spelled
+from firn_spark import vended_keys
 from firn_spark.tables.fence import LostRace
+from firn_spark.vended_keys import Keys
 
 _REQUESTS_AT_ONCE = 8
 
@@ -19,7 +21,7 @@ class Objects:
     already, may have put some into another one than the table's own."""
 
     def __init__(self, location: str) -> None:
-        self._stores: dict[str, Store] = {}
+        self._stores: dict[tuple[str, Keys | None], Store] = {}
         self._is_far = not _is_here(location)
 
     @property
@@ -64,9 +66,10 @@ class Objects:
         scheme, _, rest = location.partition("://")
         bucket, _, key = rest.partition("/")
         root = spelled(named := f"{scheme}://{bucket}")
-        if root not in self._stores:
-            self._stores[root] = open_store(root)
-        return self._stores[root], key if root == named else below(root, spelled(location)) or key
+        at = root, vended_keys.of(location)
+        if at not in self._stores:
+            self._stores[at] = vended_keys.store_at(location, root)
+        return self._stores[at], key if root == named else below(root, spelled(location)) or key
 
 
 def _is_here(location: str) -> bool:

@@ -1,5 +1,6 @@
 """No secret stands in an address, an argument of a job or Spark's parameters; and what is none is let through."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,10 +9,12 @@ from firn.config.catalogs import KINDS, read_address
 from firn.config.reader import parse
 from firn.config.storage import SCHEMES, read_catalog_uri, read_place, read_staging, read_warehouse
 from firn.config.written_secrets import is_secret_name, secret_in
-from firn.errors import ConfigError
-from firn.log.store import open_store
+from firn.errors import ConfigError, StorageUnavailable
+from firn.log.store import get, open_store, put_if_absent
 from firn.runs.emr import EmrJobs
 from firn.settings import Settings
+from firn_local.stack import Options
+from firn_local.storage_choice import refusal
 
 CANARY = "c4nary/Pw"
 ADDRESSES = (
@@ -150,3 +153,39 @@ def test_nor_with_one_that_its_name_alone_tells() -> None:
     with pytest.raises(ConfigError, match=r"^--password of a job holds the secret password ") as caught:
         jobs.start_script("backfill.py", ["--stream", "shop", "--password", "c4nary"], "b-1", "token", {})
     assert "c4nary" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("option", "text"), [("catalog", ADDRESSES[0]), ("staging", PLACES[2]), ("warehouse", PLACES[4])]
+)
+def test_an_embedded_stack_begins_with_none(option: str, text: str, tmp_path: Path) -> None:
+    given: dict[str, Any] = {"dir": tmp_path, "config": None, option: text}
+    said = refusal(Options(**given)) or pytest.fail("it would begin")
+    assert said.startswith(f"--{option}: ")
+    assert "c4nary" not in said
+
+
+def test_what_is_said_of_a_storage_that_does_not_answer_holds_no_signature(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_SAS_TOKEN", "sv=2024-11-04&sp=rwl&sig=c4nary%2Fsig%3D")
+    monkeypatch.setenv("AZURE_STORAGE_ENDPOINT", "http://127.0.0.1:1/acme")
+    store = open_store("abfss://lake@acme.dfs.core.windows.net/p")
+    for ask in (lambda: put_if_absent(store, "a", b"x", pause=lambda _: None), lambda: get(store, "a")):
+        with pytest.raises(StorageUnavailable) as caught:
+            ask()
+        assert "c4nary" not in f"{caught.value!r} {caught.value.__cause__!r} {caplog.text} {store!r}"
+
+
+def test_a_table_may_be_called_as_a_secret_is() -> None:
+    asked: list[Any] = []
+
+    class Emr:
+        def start_job_run(self, **request: Any) -> dict[str, str]:
+            asked.append(request)
+            return {"jobRunId": "1"}
+
+    jobs = EmrJobs(Settings(staging="s3://b", spark_submit_parameters="--jars s3://b/x.jar"), Emr())
+    arguments = ["--do", "compact", "--table", "shop.tokens", "--table", "auth.password"]
+    assert jobs.start_script("care.py", arguments, "c-1", "token", {}) == "1"
+    assert asked[0]["jobDriver"]["sparkSubmit"]["entryPointArguments"] == arguments

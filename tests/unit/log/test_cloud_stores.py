@@ -1,9 +1,12 @@
 """How Azure's and Google's storage are opened: by which account, identity and endpoint."""
 
 import json
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import obstore.store
 import pytest
@@ -70,6 +73,51 @@ def test_a_key_is_fetched_from_the_place_that_the_environment_names(tmp_path: Pa
     with pytest.raises(ConfigError, match="FIRN_AZURE_KEY is not a place of a secret, and no secret belongs here") as e:
         with_azure_key({"FIRN_AZURE_KEY": KEY})
     assert KEY not in str(e.value)
+
+
+class _Asked(BaseHTTPRequestHandler):
+    paths: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        self.paths.append(self.path)
+        self.send_response(404)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize("by", ["place", "environment"])
+def test_a_signature_is_sent_wherever_it_is_and_never_told(
+    by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_Asked, "paths", [])
+    server = HTTPServer(("127.0.0.1", 0), _Asked)
+    Thread(target=server.serve_forever, daemon=True).start()
+    (tmp_path / "sas").write_text("?sv=2024-11-04&sp=rl&sig=c4nary%3D\n")
+    monkeypatch.setenv("AZURE_STORAGE_ENDPOINT", f"http://127.0.0.1:{server.server_port}/acme")
+    if by == "place":
+        monkeypatch.setenv("FIRN_AZURE_SAS", f"file:{tmp_path}/sas")
+    else:
+        monkeypatch.setenv("AZURE_STORAGE_SAS_TOKEN", (tmp_path / "sas").read_text().strip())
+    try:
+        store = open_store(PLACE)
+        with suppress(StorageUnavailable):
+            get(store, "a")
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert _Asked.paths
+    assert all("sv=2024-11-04" in one and one.count("sig=c4nary%3D") == 1 for one in _Asked.paths), _Asked.paths
+    assert "c4nary" not in repr(store)
+
+
+def test_a_signature_that_is_not_where_the_environment_says_is_said_to_be_so(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no shared access signature at file:.*, which FIRN_AZURE_SAS names"):
+        with_azure_key({"FIRN_AZURE_SAS": f"file:{tmp_path}/none"})
+    with pytest.raises(ConfigError, match=r"FIRN_AZURE_SAS is not a place of a secret") as caught:
+        with_azure_key({"FIRN_AZURE_SAS": "sv=1&sig=c4nary"})
+    assert "c4nary" not in str(caught.value)
 
 
 def test_googles_key_file_has_to_be_there(tmp_path: Path) -> None:

@@ -36,11 +36,20 @@ def spark(text: str) -> PySparkException:
         (spark("org.apache.thrift.transport.TTransportException: null"), "transient"),
         (spark("org.apache.iceberg.exceptions.NotAuthorizedException: Not authorized: expired"), "transient"),
         (spark("software.amazon.awssdk.services.glue.model.GlueException: Rate exceeded"), "transient"),
+        (spark("java.lang.SecurityException: sealing violation: package org.apache.derby.x is sealed"), "transient"),
         (spark("java.lang.OutOfMemoryError: Java heap space"), "terminal"),
     ],
 )  # fmt: skip
 def test_a_failure_is_the_tables_own_or_passes(error: Exception, kind: str) -> None:
     assert failure_of(error).kind == kind
+
+
+def test_a_database_that_lets_nobody_in_is_not_told_as_the_trouble_of_another_driver() -> None:
+    said = failure_of(
+        spark("java.lang.SecurityException: sealing violation: package org.apache.derby.x is sealed")
+    ).text
+    assert "firn.credential" in said
+    assert "derby" not in said
 
 
 def test_a_failure_is_told_in_one_line() -> None:

@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 from obstore.store import MemoryStore
 
-from firn_spark.tables import objects
+from firn_spark import vended_keys
 from firn_spark.tables.objects import Objects
 
 AZURE = "abfss://lake@acme.dfs.core.windows.net"
@@ -27,7 +27,7 @@ def test_a_file_is_found_under_each_name_of_its_storage(
     table: str, opened: str, file: str, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, asked = MemoryStore(), []
-    monkeypatch.setattr(objects, "open_store", lambda url: asked.append(url) or store)
+    monkeypatch.setattr(vended_keys, "open_store", lambda url, keys: asked.append(url) or store)
     data = pa.BufferOutputStream()
     pq.write_table(pa.table({"id": [1]}), data)
     Objects(table).write(file, data.getvalue())

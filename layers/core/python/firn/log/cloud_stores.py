@@ -28,7 +28,8 @@ AZURE_KEY: Final = "AZURE_STORAGE_ACCOUNT_KEY"
 AZURE_SAS: Final = "AZURE_STORAGE_SAS_TOKEN"
 AZURE_ENDPOINT: Final = "AZURE_STORAGE_ENDPOINT"
 _AZURE_NAME: Final = "AZURE_STORAGE_ACCOUNT_NAME"
-_KEY_PLACE: Final = "FIRN_AZURE_KEY"
+# Where a secret is -> the variable that it stands in for.
+_PLACES: Final = {"FIRN_AZURE_KEY": AZURE_KEY, "FIRN_AZURE_SAS": AZURE_SAS}
 _CLIENT: Final = ("AZURE_CLIENT_ID", "AZURE_TENANT_ID")
 # Each of these needs both of _CLIENT.
 _PROOFS: Final = ("AZURE_CLIENT_SECRET", "AZURE_FEDERATED_TOKEN_FILE")
@@ -49,22 +50,24 @@ def expect_no_secret(url: str) -> None:
 
 def with_azure_key(environment: Mapping[str, str]) -> Mapping[str, str]:
     """The environment with the account's key, where FIRN_AZURE_KEY names the place of it (secretsmanager:NAME,
-    ssm:/NAME or file:/PATH). Raises ConfigError if there is none, or the text is no place; TransientError if it can't
-    be asked."""
-    place = environment.get(_KEY_PLACE, "")
-    return {**environment, AZURE_KEY: _key_at(place)} if place else environment
+    ssm:/NAME or file:/PATH), and with a signature where FIRN_AZURE_SAS does. Raises ConfigError if there is none, or
+    the text is no place; TransientError if it can't be asked."""
+    places = {name: environment.get(name, "") for name in _PLACES}
+    found = {_PLACES[name]: _secret_at(place, name) for name, place in places.items() if place}
+    return {**environment, **found} if found else environment
 
 
 @cache
-def _key_at(place: str) -> str:
+def _secret_at(place: str, name: str) -> str:
     from firn.auth.secrets import Secrets
 
     try:
         found = Secrets().keys(place)
     except ValueError as error:
-        raise ConfigError(f"{_KEY_PLACE} {error}") from error
+        raise ConfigError(f"{name} {error}") from error
     except ConfigError as error:
-        raise ConfigError(f"there is no key of a storage account at {place}, which {_KEY_PLACE} names") from error
+        what = "key of a storage account" if _PLACES[name] == AZURE_KEY else "shared access signature"
+        raise ConfigError(f"there is no {what} at {place}, which {name} names") from error
     return found[0]
 
 
@@ -90,6 +93,8 @@ def azure_options(url: str, environment: Mapping[str, str]) -> dict[str, Any]:
     told: dict[str, Any] = {} if "@" in urlsplit(url).netloc else {"account_name": account}  # it takes it once only
     if key:
         told["account_key"] = key
+    elif signature:
+        told["sas_key"] = signature.lstrip("?")
     if endpoint := azure_endpoint(environment):
         told["endpoint"] = endpoint
     return told

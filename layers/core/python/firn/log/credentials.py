@@ -11,6 +11,7 @@ from datetime import timedelta
 from functools import cache
 from typing import Any, Final
 
+from firn.config.region import region_of, s3_endpoint
 from firn.errors import ConfigError, StorageUnavailable
 
 _STATIC: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
@@ -24,6 +25,17 @@ _KNOWN: Final = (
 )
 # boto3 gives none that end within 10 minutes, and obstore asks again 5 minutes before they seem to.
 _SHOWN_AS_VALID: Final = timedelta(minutes=10)
+
+
+def s3_options(environment: Mapping[str, str]) -> dict[str, Any]:
+    """What obstore is told of S3: region, endpoint, and who gives out credentials. Raises as `provider_of`, and
+    ConfigError if no region is set."""
+    told: dict[str, Any] = {"region": region_of(environment)}
+    if (provider := provider_of(environment)) is not None:
+        told["credential_provider"] = provider
+    if endpoint := s3_endpoint(environment):
+        told["endpoint"] = endpoint
+    return told
 
 
 def provider_of(environment: Mapping[str, str]) -> Any | None:

@@ -21,10 +21,9 @@ import obstore
 import obstore.store
 from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
 
-from firn.config.region import region_of, s3_endpoint
 from firn.errors import FirnError, StorageUnavailable, UnknownOutcome
 from firn.log import cloud_stores
-from firn.log.credentials import provider_of
+from firn.log.credentials import s3_options
 
 _log: Final = logging.getLogger(__name__)
 
@@ -72,13 +71,14 @@ class Stored(NamedTuple):
     modified: datetime
 
 
-def open_store(url: str, *, seconds: int = 8) -> Store:
+def open_store(url: str, *, seconds: int = 8, keys: Mapping[str, str] | None = None) -> Store:
     """The store at `url`: `s3://bucket/prefix`, `gs://…`, `abfss://container@account.dfs.core.windows.net/prefix`,
     `az://container/prefix`, `file:///folder` (made if absent) or `memory://name`.
 
     S3 takes region and endpoint from the AWS_* environment, and credentials by firn/log/credentials.py; Azure and
     Google take theirs by firn/log/cloud_stores.py. A plain-http endpoint is used only on loopback. `memory://` gives
     one store per name and process. `seconds`: how long a request may take; by default three fit into a Lambda's 30 s.
+    `keys`: of S3, obstore's options in place of all that the environment says.
     Raises StorageUnavailable if the URL can't be opened, ConfigError for missing region, account or credentials.
     """
     parts = urlsplit(url)
@@ -89,12 +89,8 @@ def open_store(url: str, *, seconds: int = 8) -> Store:
     cloud_stores.expect_no_secret(url)
     options: dict[str, Any] = {"client_options": _CLIENT | {"timeout": f"{seconds}s"}, "retry_config": dict(_RETRY)}
     if parts.scheme == "s3":
-        options |= {"region": region_of(os.environ)}
-        if (provider := provider_of(os.environ)) is not None:
-            options["credential_provider"] = provider
-        endpoint = s3_endpoint(os.environ)
-        if endpoint:
-            options["endpoint"] = endpoint
+        options |= s3_options(os.environ) if keys is None else keys
+        endpoint = options.get("endpoint", "")
     elif parts.scheme in cloud_stores.AZURE:
         environment = cloud_stores.with_azure_key(os.environ)
         options |= cloud_stores.azure_options(url, environment)

@@ -159,13 +159,14 @@ class EmrJobs:
 def _expect_no_secret(words: Sequence[str]) -> None:
     """Raises ConfigError, which repeats no value: whoever may look at job runs reads a run's arguments."""
     for before, word in zip(("", *words), words, strict=False):
-        held = secret_in(word if not is_secret_name(before) else f"{before.lstrip('-')}={word}")
+        is_named = before.startswith("--") and is_secret_name(before)
+        held = secret_in(f"{before.lstrip('-')}={word}" if is_named else word)
         if held is not None:
             where = before if before.startswith("--") else "FIRN_SPARK_SUBMIT_PARAMETERS"
             raise ConfigError(
                 f"{where} of a job holds {held} and whoever may look at job runs could read it: take it out, and name "
-                "the place of the secret instead (firn.credential behind the catalog's address, FIRN_AZURE_KEY for a "
-                "storage account), which the job reads by itself"
+                "the place of the secret instead (firn.credential behind the catalog's address, FIRN_AZURE_KEY "
+                "or FIRN_AZURE_SAS for a storage account), which the job reads by itself"
             )
 
 

@@ -1,0 +1,140 @@
+"""Which keys a job uses for a table's files, where its catalog gave some out with it."""
+
+import pickle
+from collections.abc import Callable, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pytest
+
+from firn.errors import ConfigError, FirnError
+from firn_spark import vended_keys
+from firn_spark.failures import failure_of
+from firn_spark.tables.objects import Objects
+
+CONFIG = {"s3.access-key-id": "VENDED", "s3.secret-access-key": "c4nary", "s3.session-token": "c4nary-too"}
+
+
+class Named:
+    def __init__(self, **answers: Any) -> None:
+        for name, value in answers.items():
+            setattr(self, name, lambda value=value: value)
+
+
+def table(location: str, config: Mapping[str, str], apart: Mapping[str, Mapping[str, str]] = {}, **told: str) -> Named:
+    credentials = [Named(prefix=prefix, config=one) for prefix, one in apart.items()]
+    kind = Named(getName="org.apache.iceberg.aws.s3.S3FileIO")
+    io = Named(properties={"client.region": "eu-central-1", **config}, credentials=credentials, getClass=kind)
+    return Named(location=location, io=io, properties={name.replace("_", "."): value for name, value in told.items()})
+
+
+@pytest.fixture(autouse=True)
+def _nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vended_keys, "_known", {})
+
+
+def key_of(location: str) -> str | None:
+    found = vended_keys.of(location)
+    return None if found is None else dict(found.options)["access_key_id"]
+
+
+def test_the_keys_are_those_of_the_table_whose_folder_a_file_lies_in() -> None:
+    vended_keys.remember(table("s3://lake/t", CONFIG))
+    vended_keys.remember(table("s3://lake/u", CONFIG | {"s3.access-key-id": "OTHER"}))
+    assert key_of("s3://lake/t/data/a.parquet") == "VENDED"
+    assert key_of("s3://lake/u/data/a.parquet") == "OTHER"
+    assert key_of("s3a://lake/t/data/day=2026-01-01/a%2Fb.parquet") == "VENDED", "as other engines write it"
+    assert key_of("s3://lake/t2/data/a.parquet") is None
+    assert key_of("s3://elsewhere/t/data/a.parquet") is None
+    assert key_of("file:///lake/t/data/a.parquet") is None
+
+
+def test_what_lies_beside_the_table_is_its_own_too_and_the_nearest_prefix_counts() -> None:
+    beside = {"s3://lake/t/data": CONFIG | {"s3.access-key-id": "APART", "s3.endpoint": "http://127.0.0.1:9"}}
+    vended_keys.remember(table("s3://lake/t", CONFIG, beside, write_data_path="s3://files/t"))
+    assert key_of("s3://files/t/a.parquet") == "VENDED"
+    assert key_of("s3://lake/t/metadata/a.json") == "VENDED"
+    assert key_of("s3://lake/t/data/a.parquet") == "APART"
+    found = vended_keys.of("s3://lake/t/data/a.parquet")
+    assert found is not None
+    assert dict(found.options) == {
+        "access_key_id": "APART", "secret_access_key": "c4nary", "token": "c4nary-too", "region": "eu-central-1",
+        "endpoint": "http://127.0.0.1:9",
+    }  # fmt: skip
+
+
+def test_keys_to_every_bucket_are_used_for_the_tables_own_files_alone() -> None:
+    vended_keys.remember(table("s3://lake/t", {}, {"s3": CONFIG}))
+    assert key_of("s3://lake/t/data/a.parquet") == "VENDED"
+    assert key_of("s3://lake/u/data/a.parquet") is None
+
+
+def test_newer_keys_take_the_place_of_older_ones_and_a_table_may_come_without_any() -> None:
+    vended_keys.remember(table("s3://lake/t", CONFIG))
+    vended_keys.remember(table("s3://lake/t", CONFIG | {"s3.access-key-id": "NEWER"}))
+    assert key_of("s3://lake/t/a") == "NEWER"
+    vended_keys.remember(table("s3://lake/t", {}))
+    assert key_of("s3://lake/t/a") is None
+
+
+def test_tasks_have_the_keys_of_when_they_were_planned_and_no_text_shows_a_secret(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    vended_keys.remember(table("s3://lake/t", CONFIG))
+    sent = pickle.dumps(vended_keys.planned())
+    assert "c4nary" not in f"{vended_keys.planned()!r} {vended_keys.of('s3://lake/t/a')}"
+    monkeypatch.setattr(vended_keys, "_known", {})
+    vended_keys.take(pickle.loads(sent))
+    assert key_of("s3://lake/t/a") == "VENDED"
+
+
+def test_keys_without_a_region_are_refused_with_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ConfigError, match="no AWS region is set"):
+        vended_keys.remember(table("s3://lake/t", CONFIG | {"client.region": ""}))
+
+
+class Expired(BaseHTTPRequestHandler):
+    """An S3 that knows no key any more."""
+
+    protocol_version = "HTTP/1.1"
+    status: ClassVar[int] = 403
+
+    def any(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        said = b"<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>"
+        self.send_response(self.status)
+        self.send_header("Content-Length", str(len(said)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(said)
+
+    do_GET = do_HEAD = do_PUT = any
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize("status", [400, 403])
+def test_keys_that_ended_fail_the_run_and_hold_no_table(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Expired, "status", status)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Expired)
+    server.daemon_threads = True
+    Thread(target=server.serve_forever, daemon=True).start()
+    vended_keys.remember(table("s3://lake/t", CONFIG | {"s3.endpoint": f"http://127.0.0.1:{server.server_port}"}))
+    files, path = Objects("s3://lake/t"), "s3://lake/t/data/a.parquet"
+    asks: list[Callable[[], object]] = [
+        lambda: files.open(path), lambda: files.part(path, 0, 4), lambda: files.write(path, pa.py_buffer(b"x")),
+    ]  # fmt: skip
+    try:
+        for ask in asks:
+            with pytest.raises(FirnError) as caught:
+                ask()
+            assert failure_of(caught.value).kind == "transient"
+            assert "c4nary" not in f"{caught.value} {caught.value.__cause__!r}"
+    finally:
+        server.shutdown()
+        server.server_close()
