@@ -58,8 +58,10 @@ def old_files(spark: SparkSession, table: Table, gone: deletes.Places, most: int
     bytes."""
     found, java, vectors, foreign = [], [], [], {}
     descriptions = deletes.Descriptions(spark, table)
-    for one in deletes.files_of(table, gone):
-        file, told = one.java, list(elements(one.deletes))
+    # Not as the look-up was told of them (deletes.files_of): it leaves out equality deletes of keys that it does not
+    # look for, and what is written again would be newer than those.
+    for task in deletes.tasks_of(table, gone):
+        file, told = task.file(), list(elements(task.deletes()))
         path = str(file.location())
         if why := readable_files.why_not(file, told):
             foreign[path] = why

@@ -246,8 +246,8 @@ def _by_partition(table: Table, counts: Mapping[str, int]) -> list[tuple[int, An
 
 
 def files_of(table: Table, paths: Iterable[str]) -> Iterator[PlannedFile]:
-    """These data files, and the deletes that they have, in the snapshot that was looked at (`table.state`) or a newer
-    one: as look-ups were told, or else as Iceberg plans the whole table.
+    """These data files, and the deletes by position that they have, in the snapshot that was looked at (`table.state`)
+    or a newer one: as look-ups were told, or else as Iceberg plans the whole table.
 
     Raises LostRace if one of them is no longer in the table.
     """

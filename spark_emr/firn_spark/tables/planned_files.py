@@ -1,8 +1,8 @@
 """What look-ups were told of a table's data files, kept for the commit that removes rows of them.
 
-Such a commit has to know the partition of each data file, and the deletes that it has. Iceberg tells that of no file by
-its name: it would plan all files of the table again, and the commit would cost what the table has, not what changes
-(docs/adr/0088-planned-once.md).
+A commit that removes them by position has to know the partition of each data file, and the deletes that it has.
+Iceberg tells that of no file by its name: it would plan all files of the table again, and the commit would cost what
+the table has, not what changes (docs/adr/0088-planned-once.md).
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _MOST: Final = 20_000  # data files that are kept, some 2 KB each: of more that 
 @dataclass(frozen=True)
 class PlannedFile:
     """A data file (org.apache.iceberg.DataFile) and the deletes that it has (a List of
-    org.apache.iceberg.DeleteFile)."""
+    org.apache.iceberg.DeleteFile): those by position, and of others such as the look-up had to know."""
 
     java: Any
     deletes: Any

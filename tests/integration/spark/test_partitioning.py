@@ -56,12 +56,12 @@ def test_a_table_that_is_copy_on_write_from_now_on_loses_what_it_had_deleted_bef
     one = lake(config(rule))
     one.land([event("c", 10 + n, row(n, "a")) for n in range(20)])
     one.land([event("u", 100, row(1, "b")), event("d", 101, None, before=row(2, "a"))])
+    assert again == []
     now(one, f"{rule}, write: copy-on-write")
     one.land([event("u", 200, row(n, "c")) for n in range(3, 9)])
     found = {**dict.fromkeys((0, *range(9, 20)), "a"), 1: "b", **dict.fromkeys(range(3, 9), "c")}
     assert everywhere(one) == found
     assert one.line("lake.t")["way"]["lookup"] == home
-    assert again == []
 
 
 @pytest.mark.parametrize("how", ["", ", write: copy-on-write"])
