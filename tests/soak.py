@@ -38,16 +38,22 @@ long_only: Final = pytest.mark.skipif(not (LONG or MUTANTS), reason="takes long:
 
 def in_turn(tests: Iterable[pytest.Item]) -> None:
     """A test in both homes of the engine takes place in one of them in CI, by turns, and with other parameters each of
-    their values does; in `make soak` and for a mutant, in both. On a Hive Metastore, which CI has none of, in both."""
-    met: dict[str, list[str]] = {}
+    their values does; in `make soak` and for a mutant, in both. On a Hive Metastore, which CI has none of, in both.
+
+    A home is known by its word in the test's id, whatever the parameter holds.
+    """
+    pairs: dict[tuple[str, str], list[tuple[str, pytest.Item]]] = {}
     for test in tests:
         given = getattr(test, "callspec", None)
-        values = list(given.params.values()) if given else []
-        home = next((one for one in _HOMES if one in values), None)
-        if home is None or "hive" in values or any(mark.name == "skipif" for mark in test.iter_markers()):
+        words = given.id.split("-") if given else []
+        home = next((one for one in _HOMES if one in words), None)
+        if home is None or "hive" in words or any(mark.name == "skipif" for mark in test.iter_markers()):
             continue
-        others, mine = test.name.replace(home, ""), met.setdefault(test.nodeid.partition("[")[0], [])
-        if others not in mine:
-            mine.append(others)
-        if (mine.index(others) + len(test.name.partition("[")[0]) + _HOMES.index(home)) % 2:
-            test.add_marker(long_only)
+        of_both = (test.nodeid.partition("[")[0], test.name.replace(home, ""))
+        pairs.setdefault(of_both, []).append((home, test))
+    met: dict[str, int] = {}
+    for (function, _), pair in pairs.items():
+        turn = met[function] = met.get(function, -1) + 1
+        for home, test in pair:
+            if len(pair) == 2 and (turn + len(test.name.partition("[")[0]) + _HOMES.index(home)) % 2:
+                test.add_marker(long_only)

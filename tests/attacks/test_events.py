@@ -201,8 +201,8 @@ class Stream:
 ENVELOPES: Final = KNOWN.names
 # --- through ingest, commit and audit
 
-EVENTS: Final = times(2_000, 100_000)
-_A_FLUSH: Final = times(2_000, 10_000)
+EVENTS: Final = times(1_000, 100_000)
+_A_FLUSH: Final = times(1_000, 10_000)
 # Events of all others are among those of `auto`.
 BY_JOBS: Final = ENVELOPES if LONG else ("debezium", "flat", "cloudevents", "rows", "auto")
 # Flushes that go Spark's way, which takes many times as long.

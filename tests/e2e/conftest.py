@@ -96,7 +96,7 @@ class Stack:
 def packaged_job() -> Path:
     """The job, packaged for this Python, once a session."""
     folder = _SCRATCH / "job"
-    job.build(folder, "{}.{}".format(*sys.version_info[:2]))
+    job.build(folder, "{}.{}".format(*sys.version_info[:2]), level=1)
     return folder
 
 

@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
     """In the profile `copy` a test that says how many examples it wants gets as few as the others."""
     if os.environ.get("HYPOTHESIS_PROFILE") != "copy":
         return
-    for function in {getattr(item, "obj", None) for item in items}:
+    for function in {item.obj for item in items if hasattr(item, "obj")}:
         if own := getattr(function, "_hypothesis_internal_use_settings", None):
             function._hypothesis_internal_use_settings = settings(own, max_examples=_FEW)
 

@@ -26,7 +26,7 @@ from tests.soak import LONG
 pytestmark = pytest.mark.spark
 
 # Copy-on-write takes Spark for each epoch, and so most of the time.
-EPOCHS = {"merge-on-read": 48, "copy-on-write": 48} if LONG else {"merge-on-read": 11, "copy-on-write": 5}
+EPOCHS = {"merge-on-read": 48, "copy-on-write": 48} if LONG else {"merge-on-read": 8, "copy-on-write": 5}
 MERGED = 5 if LONG else 3  # a merge of small files after so many epochs
 OLD, NEW = "status", "state"  # the column that the source renames half-way
 Row = Mapping[str, Any]

@@ -18,7 +18,7 @@ from tests.integration.snapshots import epochs_of
 from tests.integration.spark.homes import HOMES, commit_in, planned_again
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event
-from tests.soak import LONG, times
+from tests.soak import LONG, MUTANTS, times
 
 pytestmark = pytest.mark.spark
 
@@ -222,7 +222,7 @@ BY = [
     "'bucket(5, u)', 'bucket(3, y)', 'bucket(7, m)'", "U, Y, F", "'truncate(10, m)', hour(z), 'truncate(1, y)'",
     "'bucket(5, c)', 'bucket(4, z)', 'bucket(2, i)'", "C, Z, M", "G, T, day(z)", "Z, B, F",
 ]  # fmt: skip
-MANY = times(30, 60)  # rows; most are alone in their partition, with a file each
+MANY = times(30 if MUTANTS else 20, 60)  # rows; most are alone in their partition, with a file each
 
 
 @HOMES
