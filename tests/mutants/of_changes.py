@@ -744,4 +744,19 @@ MUTANTS: Final = (
         ("tests/unit/changes/test_documents_and_webhooks.py"
          "::test_the_resume_token_orders_and_where_there_is_none_the_cluster_time",),
     ),
+    Mutant(
+        "a change that does not name a column with a default leaves null",
+        f"{_CORE}/changes/decode/image_cells.py",
+        "value if row[i] is UNSET else values[i]",
+        "values[i]",
+        ("tests/unit/changes/test_column_defaults.py::test_null_and_unavailable_are_no_absence",),
+    ),
+    Mutant(
+        "the default of a column stands in for a key that a change does not name",
+        f"{_CORE}/tables/planning.py",
+        "replace(c, default=None) if c.name in key else c for",
+        "c for",
+        ("tests/unit/changes/test_column_defaults.py"
+         "::test_no_default_stands_in_for_a_key_and_a_column_of_another_type_has_none",),
+    ),
 )  # fmt: skip

@@ -473,4 +473,21 @@ MUTANTS: Final = (
         "if table.state.version < OLDEST_FORMAT else layout",
         (f"{_FORMAT_3}::test_rows_that_are_written_again_keep_their_ids_and_their_vectors_go[small files]",),
     ),
+    Mutant(
+        "rows that are written again lose the default of a column that their file lacks",
+        f"{_FILES}/copy_on_write.py",
+        "else values.lacking(len(places), field)",
+        "else values.nothing(len(places), field)",
+        (
+            f"{_TESTS}/test_defaults.py"
+            "::test_small_files_become_one_with_the_defaults_of_columns_and_of_parts_of_structs",
+        ),
+    ),
+    Mutant(
+        "new rows have no default in columns that no stream writes",
+        f"{_FILES}/values.py",
+        "return pa.chunked_array([both.take(pc.if_else(told, numbers, pc.add(numbers, len(column))))])",
+        "return column",
+        ("tests/unit/spark/test_file_defaults.py::test_rows_that_are_told_keep_what_they_have",),
+    ),
 )

@@ -4,6 +4,7 @@ every corpus in every encoding."""
 import gzip
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,8 @@ PLAIN = {
     "uuid": UUIDS,
     "decimal": NUMBERS | st.decimals(allow_nan=False, allow_infinity=False, places=2).map(str) | st.integers(),
 }
+# Of columns that an image does not name (Column.default).
+DEFAULTS = {"long": -5, "string": "ä", "timestamptz": 1, "date": 2, "boolean": False, "uuid": "0" * 36, "binary": b"\0"}
 KINDS = TYPES.map(storable) | st.sampled_from(
     [decimal(4, 2), decimal(5, 0), decimal(3, 3), *map(parse, ("long", "timestamptz", "timestamp", "string", "uuid"))]
 )
@@ -103,7 +106,9 @@ def columns(draw: Any, settings: DecodeSettings) -> list[Column]:
     names = ["id", "b", "c"]
     declared = [declared_column(name, kind, None, settings) for name, kind in zip(names, kinds, strict=False)]
     inferred = [Column(column.name, column.type, source=Encoding("any")) for column in declared]
-    return declared if draw(st.booleans()) else inferred
+    key, *others = declared if draw(st.booleans()) else inferred
+    usual = [draw(st.sampled_from([None, DEFAULTS.get(column.type.name)])) for column in others]
+    return [key, *(replace(column, default=one) for column, one in zip(others, usual, strict=True))]
 
 
 def plain(kind: Type) -> Any:

@@ -1,7 +1,7 @@
 """Columns of adopted tables that Firn has no type for: their values go from a row's old file to its new one.
 
 No change tells them. A row that goes on living keeps them, whatever writes it again; a new row, and one that comes
-after a delete or a truncate of its key, has null there.
+after a delete or a truncate of its key, has null there, or the column's default.
 """
 
 from bisect import bisect_left
@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from firn.changes.merge.decide import Before
 from firn.changes.merge.fold import Key, RowChange
@@ -36,7 +37,7 @@ def values_at(places: Sequence[tuple[str, int] | None], fields: Sequence[pa.Fiel
     for place in sorted({place for place in places if place is not None}):
         wanted.setdefault(place[0], []).append(place[1])
     if not wanted:
-        return {field.name: values.nothing(len(places), field) for field in fields}
+        return {field.name: values.untold(len(places), field) for field in fields}
     objects = Objects(next(iter(wanted)))
     with ThreadPoolExecutor(objects.at_once) as pool:
         parts = list(pool.map(lambda path: _values_in(objects, path, wanted[path], fields), wanted))
@@ -46,7 +47,8 @@ def values_at(places: Sequence[tuple[str, int] | None], fields: Sequence[pa.Fiel
 
     def taken(field: pa.Field) -> pa.ChunkedArray:
         every = pa.concat_arrays([one for part in parts for one in part[field.name]])
-        return values.sealed(pa.chunked_array([every.take(chosen)]), field)
+        found = values.sealed(pa.chunked_array([every.take(chosen)]), field)
+        return values.or_untold(found, pc.is_valid(chosen), field)
 
     return {field.name: taken(field) for field in fields}
 
@@ -66,6 +68,6 @@ def _values_in(
                 data = file.read_row_group(group, columns=names).take(pa.array(mine, pa.int64())) if names else None
                 for field in fields:
                     name = there.get(values.field_id(field))
-                    some = values.nothing(len(mine), field) if name is None else values.now(data, name, field)
+                    some = values.lacking(len(mine), field) if name is None else values.now(data, name, field)
                     found[field.name] += some.chunks
     return found

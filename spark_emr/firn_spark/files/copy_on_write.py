@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from firn_spark.files import readable_files, row_lineage, values
 from firn_spark.files.row_lineage import NO_LINEAGE, Lineage, lineage_of
-from firn_spark.files.row_lookup import by_id, needed_in
+from firn_spark.files.row_lookup import by_id
 from firn_spark.files.write import Layout, NewFile, ordered, write_rows
 from firn_spark.not_eligible import ForeignFiles, Unfit
 from firn_spark.tables import deletes
@@ -32,7 +32,6 @@ class OldFile:
     path     of it; `bytes`: its size
     deletes  the delete files that may name rows of it
     gone     the rows that it loses now (int64)
-    needed   row_lookup.needed_in
     lineage  of its rows
     """
 
@@ -40,7 +39,6 @@ class OldFile:
     bytes: int
     deletes: tuple[DeleteFile, ...]
     gone: pa.Array
-    needed: frozenset[int] = frozenset()
     lineage: Lineage = NO_LINEAGE
 
 
@@ -57,7 +55,7 @@ class OldFiles:
 def old_files(spark: SparkSession, table: Table, gone: deletes.Places, most: int | None = None) -> OldFiles:
     """The data files that lose these rows. Raises LostRace, ForeignFiles, and Unfit if they have more than `most`
     bytes."""
-    found, java, vectors, foreign, needed = [], [], [], {}, needed_in(table)
+    found, java, vectors, foreign = [], [], [], {}
     descriptions = deletes.Descriptions(spark, table)
     for task in deletes.tasks_of(table, gone):
         file, told = task.file(), list(task.deletes())
@@ -65,7 +63,7 @@ def old_files(spark: SparkSession, table: Table, gone: deletes.Places, most: int
         if why := readable_files.why_not(file, told):
             foreign[path] = why
         deleted = tuple(one for one in map(descriptions.of, told) if one is not None)
-        found.append(OldFile(path, int(file.fileSizeInBytes()), deleted, gone[path], needed, lineage_of(file)))
+        found.append(OldFile(path, int(file.fileSizeInBytes()), deleted, gone[path], lineage_of(file)))
         java.append(file)
         vectors += deletes.vectors_of([task])
     if foreign:
@@ -124,7 +122,7 @@ def _stay(layout: Layout, some: Sequence[OldFile]) -> Iterator[pa.Table]:
     def parts(file: OldFile) -> Iterator[pa.Table]:
         told = (deletes.read(objects, one).get(file.path) for one in file.deletes)
         removed = pa.concat_arrays([file.gone, *(one for one in told if one is not None)])
-        return kept_rows(objects, file.path, removed, layout.fields, file.needed, file.lineage)
+        return kept_rows(objects, file.path, removed, layout.fields, file.lineage)
 
     if len(some) == 1:
         yield from parts(some[0])
@@ -139,14 +137,13 @@ def kept_rows(
     path: str,
     removed: pa.Array | None,
     fields: Sequence[pa.Field],
-    needed: frozenset[int] = frozenset(),
     lineage: Lineage = NO_LINEAGE,
 ) -> Iterator[pa.Table]:
     """The rows of one file that are not `removed`, as the table's fields (values.file_field) are now, a row group at a
-    time. `needed`: row_lookup.needed_in; `lineage`: the file's. Raises pa.ArrowException where they can't be."""
+    time. `lineage`: the file's. Raises pa.ArrowException where they can't be."""
     ids = list(map(values.field_id, fields))
     with objects.open(path) as file:
-        there = by_id(file, needed)
+        there = by_id(file)
         names = [there[one] for one in ids if one in there]
         first = 0
         for group in range(file.num_row_groups):
@@ -162,7 +159,7 @@ def kept_rows(
             def column(one: int, field: pa.Field, data: pa.Table = data, places: pa.Array = places) -> pa.ChunkedArray:
                 if row_lineage.is_of(one):
                     return lineage.cells(data, there, one, places)
-                return values.now(data, there.get(one), field) if one in there else values.nothing(len(places), field)
+                return values.now(data, there.get(one), field) if one in there else values.lacking(len(places), field)
 
             columns = [column(one, field) for one, field in zip(ids, fields, strict=True)]
             yield pa.table(columns, names=[field.name for field in fields])

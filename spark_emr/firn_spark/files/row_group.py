@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, Final
 
 import pyarrow as pa
@@ -17,12 +18,20 @@ _MOST_RUNS: Final = 16  # of a row group that is searched rather than looked thr
 
 
 class RowGroup:
-    """One row group of a file, whose columns are read when they are asked for. `names`: column -> its name inside."""
+    """One row group of a file, whose columns are read when they are asked for. `names`: column -> its name inside;
+    `defaults`: row_lookup.defaults_in."""
 
-    def __init__(self, file: pq.ParquetFile, number: int, names: Mapping[str, str | None]) -> None:
+    def __init__(
+        self,
+        file: pq.ParquetFile,
+        number: int,
+        names: Mapping[str, str | None],
+        defaults: Mapping[str, pa.Field] = MappingProxyType({}),
+    ) -> None:
         self._file = file
         self._number = number
         self._names = names
+        self._defaults = defaults
         self._known: dict[str, pa.ChunkedArray] = {}
         self.rows = file.metadata.row_group(number).num_rows
 
@@ -49,8 +58,10 @@ class RowGroup:
         return told if told is not None and told.has_min_max else None
 
     def column(self, name: str) -> pa.ChunkedArray | None:
-        """Its values; None if the file has no such column."""
+        """Its values; None if all are null, for the file has no such column."""
         inside = self._names[name]
+        if inside is None and name in self._defaults:
+            return values.lacking(self.rows, self._defaults[name])
         if inside is not None and name not in self._known:
             self._known[name] = self._file.read_row_group(self._number, columns=[inside], use_threads=False).column(0)
         return self._known.get(name)

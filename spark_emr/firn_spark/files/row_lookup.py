@@ -80,12 +80,12 @@ class Wanted:
 @dataclass(frozen=True)
 class Files:
     """The data files of one snapshot that may hold the wanted rows, and the delete files that may name rows of them. A
-    position delete names its data file, so that which belong together need not be asked. `needed`: needed_in."""
+    position delete names its data file, so that which belong together need not be asked. `defaults`: defaults_in."""
 
     wanted: Wanted
     files: Sequence[str] = ()
     deletes: Sequence[DeleteFile] = ()
-    needed: frozenset[int] = frozenset()
+    defaults: Mapping[str, pa.Field] = field(default_factory=dict)
 
 
 @dataclass
@@ -147,7 +147,7 @@ def plan(spark: SparkSession, table: Table, wanted: Wanted, limits: Limits | Non
         raise readable_files.others_of(scan)
     if limits is not None and sum(one.bytes for one in known) > limits.delete_bytes:
         raise Unfit(f"more than {limits.delete_bytes} bytes of deletes to look through")
-    return Files(wanted, sorted(set(found)), known, needed_in(table))
+    return Files(wanted, sorted(set(found)), known, defaults_in(table))
 
 
 def _check(limits: Limits, wanted: Wanted, files: int, rows: int) -> None:
@@ -165,7 +165,7 @@ def read(files: Files, ids: Mapping[str, int], columns: Sequence[Column]) -> Row
         return no_rows([*files.wanted.key, *columns])
 
     def one(file: pq.ParquetFile, path: str, gone: pa.Array) -> Rows:
-        return _matching(file, path, files.wanted, columns, ids, gone)
+        return _matching(file, path, files, columns, ids, gone)
 
     return _together(each(files, one))
 
@@ -175,9 +175,10 @@ def ids_of(table: Table) -> Mapping[str, int]:
     return {str(one["name"]): int(one["id"]) for one in table.state.fields}
 
 
-def needed_in(table: Table) -> frozenset[int]:
-    """The ids of the columns that are not null in a file without them (of Iceberg's format 3)."""
-    return frozenset(int(one["id"]) for one in table.state.fields if one.get("initial-default") is not None)
+def defaults_in(table: Table) -> Mapping[str, pa.Field]:
+    """The columns (values.file_field) by name that are not null in a file without them, of Iceberg's format 3."""
+    fields = (one for one in table.state.fields if one.get("initial-default") is not None)
+    return {str(one["name"]): values.file_field(one) for one in fields}
 
 
 def read_columns(files: Files, ids: Mapping[str, int], column: str, low: bytes) -> list[pa.Table]:
@@ -188,7 +189,7 @@ def read_columns(files: Files, ids: Mapping[str, int], column: str, low: bytes) 
 
     def one(file: pq.ParquetFile, path: str, gone: pa.Array) -> list[pa.Table]:
         with file:
-            return list(_found(file, path, files.wanted, column, low, ids, gone))
+            return list(_found(file, path, files, column, low, ids, gone))
 
     return [part for parts in each(files, one) for part in parts]
 
@@ -208,7 +209,7 @@ def each(files: Files, one: Callable[[pq.ParquetFile, str, pa.Array], T]) -> lis
         def read(path: str) -> T | ForeignFiles:
             try:
                 file = objects.open(path)
-                by_id(file, files.needed)
+                by_id(file)
                 return one(file, path, pa.concat_arrays([pa.array([], pa.int64()), *gone[path]]))
             except pa.ArrowException as error:
                 return readable_files.other(error, [path])
@@ -235,12 +236,13 @@ def _together(parts: Any) -> Rows:
 def _matching(
     file: pq.ParquetFile,
     path: str,
-    wanted: Wanted,
+    files: Files,
     columns: Sequence[Column],
     ids: Mapping[str, int],
     gone: pa.Array,
 ) -> Rows:
     """The wanted rows of one file, row group by row group: of most a look at the key is enough to pass them by."""
+    wanted = files.wanted
     all_columns = {each.name: each for each in (*wanted.key, *columns)}
     result = no_rows(list(all_columns.values()))
     with file:
@@ -248,7 +250,7 @@ def _matching(
         names = {name: there.get(ids.get(name, -1)) for name in all_columns}
         first = 0
         for group in range(file.num_row_groups):
-            held = RowGroup(file, group, names)
+            held = RowGroup(file, group, names, files.defaults)
             chosen = left(pa.array(_places(wanted, held), pa.int64()), first, gone)
             places = chosen.to_pylist()
             for name, one in all_columns.items() if places else ():
@@ -277,19 +279,19 @@ def _places(wanted: Wanted, group: RowGroup) -> list[int]:
 def _found(
     file: pq.ParquetFile,
     path: str,
-    wanted: Wanted,
+    files: Files,
     column: str,
     low: bytes,
     ids: Mapping[str, int],
     gone: pa.Array,
 ) -> Iterator[pa.Table]:
-    there = by_id(file)
+    there, wanted = by_id(file), files.wanted
     names = {name: there.get(ids.get(name, -1)) for name in (*(one.name for one in wanted.key), column, HELD)}
-    if any(names[one.name] is None for one in wanted.key):
+    if any(names[one.name] is None and one.name not in files.defaults for one in wanted.key):
         return  # all are null there, and no null is wanted
     first = 0
     for number in range(file.num_row_groups):
-        group = RowGroup(file, number, names)
+        group = RowGroup(file, number, names, files.defaults)
         places = group.candidates(wanted.key, wanted.values)
         places = left(pa.array([], pa.int64()) if places is None else places, first, gone)
         rows = pc.add(places, first)
@@ -326,16 +328,14 @@ def some_values(group: RowGroup, column: Column, places: pa.Array) -> list[Any]:
     return [None] * len(places) if data is None else values.read(data.take(places), column.type)
 
 
-def by_id(file: pq.ParquetFile, needed: Collection[int] = ()) -> dict[int, str]:
-    """Field id -> name in the file. Raises pa.ArrowInvalid if it has none, or lacks one that is `needed`."""
+def by_id(file: pq.ParquetFile) -> dict[int, str]:
+    """Field id -> name in the file. Raises pa.ArrowInvalid if it has none."""
     found = {}
     for one in file.schema_arrow:
         number = (one.metadata or {}).get(b"PARQUET:field_id")
         if number is None:
             raise pa.ArrowInvalid("its columns have no field ids")
         found[int(number)] = one.name
-    if missing := {*needed} - found.keys():
-        raise pa.ArrowInvalid(f"it lacks columns with a default, of the ids {sorted(missing)}")
     return found
 
 

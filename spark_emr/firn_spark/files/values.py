@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from firn.changes.decode.types import Type
 from firn.changes.merge import fold
 from firn.errors import TerminalError
+from firn_spark.files import defaults
 from firn_spark.tables.columns import arrow_type
 
 # Types of keys that decoded changes have a column more for, as `key_type`: the values alone are not to be compared.
@@ -202,8 +203,10 @@ def written(values: Iterable[Any], kind: Type, field: pa.Field) -> pa.Array:
 
 
 def file_field(field: Mapping[str, Any]) -> pa.Field:
-    """A column of a data file, from the table's field (Iceberg's JSON): with the ids by which readers find it."""
-    return _field(field["name"], field["type"], int(field["id"]), required=bool(field["required"]))
+    """A column of a data file, from the table's field (Iceberg's JSON): with the ids by which readers find it, and the
+    values it has where none is told (defaults)."""
+    found = _field(field["name"], field["type"], int(field["id"]), required=bool(field["required"]))
+    return found.with_metadata({**found.metadata, **defaults.metadata_of(field)})
 
 
 def _cast(column: Any, kind: pa.DataType) -> list[Any]:
@@ -255,7 +258,7 @@ def now(rows: pa.Table, name: str | None, field: pa.Field) -> pa.ChunkedArray:
     """The column `name` of a file's rows (None: it has none) as the table has it now (file_field): promoted as Iceberg
     allows, parts of a struct by their ids. Raises pa.ArrowException where it can't be."""
     if name is None:
-        return nothing(len(rows), field)
+        return lacking(len(rows), field)
     column = rows[name]
     if not pa.types.is_nested(field.type):
         return column if column.type == field.type else column.cast(field.type)
@@ -265,6 +268,28 @@ def now(rows: pa.Table, name: str | None, field: pa.Field) -> pa.ChunkedArray:
 def nothing(rows: int, field: pa.Field) -> pa.ChunkedArray:
     """Nulls of a column of the table (file_field)."""
     return sealed(pa.chunked_array([pa.nulls(rows, field.type)]), field)
+
+
+def lacking(rows: int, field: pa.Field) -> pa.ChunkedArray:
+    """What rows have of a column of the table (file_field) that their file lacks. Raises pa.ArrowInvalid."""
+    found = defaults.lacking(rows, field)
+    return nothing(rows, field) if found is None else pa.chunked_array([found])
+
+
+def untold(rows: int, field: pa.Field) -> pa.ChunkedArray:
+    """What new rows have of a column of the table (file_field) that nobody tells. Raises pa.ArrowInvalid."""
+    found = defaults.untold(rows, field)
+    return nothing(rows, field) if found is None else pa.chunked_array([found])
+
+
+def or_untold(column: pa.ChunkedArray, told: pa.Array, field: pa.Field) -> pa.ChunkedArray:
+    """The column, with what `untold` says where it is not told."""
+    usual = defaults.untold(len(column), field)
+    if usual is None:
+        return column
+    both = pa.concat_arrays([*column.chunks, usual])
+    numbers = pa.arange(0, len(column))
+    return pa.chunked_array([both.take(pc.if_else(told, numbers, pc.add(numbers, len(column))))])
 
 
 def sealed(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
@@ -299,8 +324,7 @@ def _now(array: Any, there: pa.Field, field: pa.Field) -> Any:
         parts = []
         for one in kind:
             name = _told_by(one)
-            there_now = name in known
-            part = _now(known[name], inside[name], one) if there_now else _now(pa.nulls(len(array), one.type), one, one)
+            part = _now(known[name], inside[name], one) if name in known else lacking(len(array), one).combine_chunks()
             parts.append(part if one.nullable or not part.null_count else _filled(part))
         return pa.StructArray.from_arrays(parts, fields=list(kind), mask=lost)
     if pa.types.is_map(kind):

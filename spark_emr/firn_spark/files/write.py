@@ -125,7 +125,7 @@ def rows_of(
     layout: Layout, columns: Sequence[Column], arrays: Mapping[str, Any], values_of: Mapping[str, Any]
 ) -> pa.Table:
     """Rows as the files have them: first those of `arrays`, then those of `values_of`. What the table has beside them
-    is null.
+    is null, or its default (values.untold).
 
     columns    the types of what they hold
     arrays     Arrow arrays by name, of equal length, in the types that decoding gives (columns.arrow_type)
@@ -139,7 +139,7 @@ def rows_of(
         parts = []
         if first:
             parts.append(
-                _cells(arrays[name], kinds.get(name), field) if name in arrays else values.nothing(first, field)
+                _cells(arrays[name], kinds.get(name), field) if name in arrays else values.untold(first, field)
             )
         if then:
             parts.append(_written_cells(values_of.get(name), kinds.get(name), field, then))
@@ -151,7 +151,7 @@ def rows_of(
 
 def _written_cells(told: Any, kind: Type | None, field: pa.Field, rows: int) -> Any:
     if told is None:
-        return values.nothing(rows, field)
+        return values.untold(rows, field)
     return values.written(told, kind, field) if kind is not None else told
 
 

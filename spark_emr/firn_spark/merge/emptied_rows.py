@@ -1,6 +1,6 @@
 """The rows of a table that new truncates remove, found by their positions without a look at their values."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from firn.changes.decode.types import Column
 from firn.changes.merge.fold import Key, key_of
 from firn.changes.metadata_columns import HELD, SOURCE
 from firn_spark.files import row_lookup
@@ -53,7 +52,7 @@ def up_to(
 
     def one(file: pq.ParquetFile, path: str, gone: pa.Array) -> tuple[str, pa.Array, set[Key]]:
         with file:
-            found = list(_up_to(file, files.wanted.key, column, highs, ids, gone))
+            found = list(_up_to(file, files, column, highs, ids, gone))
         places = pa.concat_arrays([pa.array([], pa.int64()), *(rows for rows, _ in found)])
         return path, places, {key for _, keys in found for key in keys}
 
@@ -63,13 +62,13 @@ def up_to(
 
 
 def _up_to(
-    file: pq.ParquetFile, key: Sequence[Column], column: str, highs: Highs, ids: Mapping[str, int], gone: pa.Array
+    file: pq.ParquetFile, files: row_lookup.Files, column: str, highs: Highs, ids: Mapping[str, int], gone: pa.Array
 ) -> Iterator[tuple[pa.Array, list[Key]]]:
-    there = row_lookup.by_id(file)
+    there, key = row_lookup.by_id(file), files.wanted.key
     names = {name: there.get(ids.get(name, -1)) for name in (*(one.name for one in key), column, HELD, SOURCE)}
     first = 0
     for number in range(file.num_row_groups):
-        group = RowGroup(file, number, names)
+        group = RowGroup(file, number, names, files.defaults)
         old = _whole(_old(group, column, highs))
         held, keys = group.column(HELD), []
         if held is not None and pc.any(stay := pc.and_(pc.is_valid(held), pc.invert(old))).as_py():

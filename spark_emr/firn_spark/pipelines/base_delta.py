@@ -76,7 +76,7 @@ def _rows(summary: dict[str, str]) -> int:
 
 def _check_columns(spark: SparkSession, base: Table, since: int) -> None:
     """What the SQL made of a row still holds where columns only came. Raises NoDelta where one has another name or type
-    since, or went."""
+    since, or went, or came with a default for the rows that were there."""
     parser = java_class(spark, "org.apache.iceberg.SchemaParser")
     number = base.java.snapshot(since).schemaId()
     schema = None if number is None else base.java.schemas().get(number)
@@ -87,6 +87,10 @@ def _check_columns(spark: SparkSession, base: Table, since: int) -> None:
     for one in then:
         if one["name"] not in METADATA and now.get(int(one["id"])) != (one["name"], one["type"]):
             raise NoDelta(f"the column {one['name']} of the base has another type or name")
+    known = {int(one["id"]) for one in then}
+    for one in base.state.fields:
+        if int(one["id"]) not in known and one.get("initial-default") is not None:
+            raise NoDelta(f"the column {one['name']} of the base came with a default")
 
 
 def _touched(spark: SparkSession, base: Table, snapshot: Any, key: Sequence[Column]) -> Iterator[pa.Table]:
@@ -98,10 +102,10 @@ def _touched(spark: SparkSession, base: Table, snapshot: Any, key: Sequence[Colu
     )
     if not all(map(readable_files.is_parquet, files)) or None in (*added, *replaced):
         raise NoDelta("files that are not Parquet, or deletes that are not by position")
-    ids = row_lookup.ids_of(base)
+    ids, usual = row_lookup.ids_of(base), row_lookup.defaults_in(base)
     objects = Objects(base.state.location)
     for file in files:
-        yield _keys(objects, str(file.location()), key, ids, None)
+        yield _keys(objects, str(file.location()), key, (ids, usual), None)
     known, gone = (
         deletes.together(deletes.read(objects, one) for one in some if one is not None) for some in (replaced, added)
     )
@@ -109,18 +113,18 @@ def _touched(spark: SparkSession, base: Table, snapshot: Any, key: Sequence[Colu
         # A vector holds what the one before it held: those rows went earlier.
         new = places.filter(pc.invert(pc.is_in(places, value_set=known[path]))) if path in known else places
         if len(new):
-            yield _keys(objects, path, key, ids, new)
+            yield _keys(objects, path, key, (ids, usual), new)
 
 
-def _keys(objects: Objects, path: str, key: Sequence[Column], ids: Any, places: pa.Array | None) -> pa.Table:
-    """The keys of some rows of a file, or of all."""
-    parts = []
+def _keys(objects: Objects, path: str, key: Sequence[Column], of: Any, places: pa.Array | None) -> pa.Table:
+    """The keys of some rows of a file, or of all. `of`: row_lookup.ids_of and defaults_in."""
+    parts, (ids, usual) = [], of
     with objects.open(path) as file:
         there = row_lookup.by_id(file)
         names = {one.name: there.get(ids.get(one.name, -1)) for one in key}
         first = 0
         for number in range(file.num_row_groups):
-            group = RowGroup(file, number, names)
+            group = RowGroup(file, number, names, usual)
             chosen = None
             if places is not None:
                 inside = pc.and_(pc.greater_equal(places, first), pc.less(places, first + group.rows))

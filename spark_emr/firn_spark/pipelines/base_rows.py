@@ -32,9 +32,9 @@ def all_rows(spark: SparkSession, base: Table, columns: Sequence[Column]) -> Ite
     gone = deletes.together(deletes.read(objects, one) for one in files.deletes)
     for path in files.files:
         with objects.open(path) as file:
-            there, first = row_lookup.by_id(file, files.needed), 0
+            there, first = row_lookup.by_id(file), 0
             for number in range(file.num_row_groups):
-                group = RowGroup(file, number, _names(columns, ids, there))
+                group = RowGroup(file, number, _names(columns, ids, there), files.defaults)
                 places = row_lookup.left(pa.arange(0, group.rows), first, gone.get(path, pa.array([], pa.int64())))
                 first += group.rows
                 yield _rows(group, columns, places)
@@ -51,7 +51,7 @@ def rows_of_keys(
         with file:
             there = row_lookup.by_id(file)
             for number in range(file.num_row_groups):
-                group = RowGroup(file, number, _names([*key, *columns], ids, there))
+                group = RowGroup(file, number, _names([*key, *columns], ids, there), files.defaults)
                 places = group.candidates(key, files.wanted.values)
                 places = row_lookup.left(pa.array([], pa.int64()) if places is None else places, first, gone)
                 first += group.rows

@@ -33,9 +33,17 @@ class Column:
         self._type = arrow_type(kind)
         self._convert: Convert = codec.converters[index]
         self._vector = _vector(kind, source) if codec.through[index] is None else None
+        self._absent = codec.absent.get(index)
 
     def array(self, cells: list[Any], odd: set[int]) -> pa.Array:
         """The cells as an array; the places of those that only the codec can tell are added to `odd`, and null."""
+        found = self._array(cells, odd)
+        if self._absent is None or UNSET not in cells:
+            return found
+        default = pa.array([self._absent], self._type)[0]
+        return pc.if_else(pa.array([cell is UNSET for cell in cells]), default, found)
+
+    def _array(self, cells: list[Any], odd: set[int]) -> pa.Array:
         classes = set(map(type, cells))
         if UnsetType in classes:
             cells = [None if cell is UNSET else cell for cell in cells]

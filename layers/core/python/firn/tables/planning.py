@@ -76,6 +76,7 @@ def plan_columns(
         if promotable(old, new_type) and (column.name in fixed or not changes_form(old, new_type)):
             widened += [now] if old != new_type else []
         else:
+            now = replace(now, default=None)  # it is another column from then on, which has none
             retyped.append(now)
         result.append(replace(now, source=declaration.source, rule=declaration.rule) if declaration else now)
 
@@ -119,6 +120,14 @@ def _offered(
 def without_others(plan: ColumnPlan, declared: Collection[str]) -> ColumnPlan:
     """The plan of a table whose changes bring only what is declared: its other columns, if it has any, get nothing."""
     columns = (c if c.name in declared else replace(c, silent=True, earlier=()) for c in plan.columns)
+    return replace(plan, columns=tuple(columns))
+
+
+def without_defaults(plan: ColumnPlan, key: Collection[str]) -> ColumnPlan:
+    """The plan, where no default stands in for a key that a change does not name: such a change is a dead letter."""
+    if not any(column.default is not None and column.name in key for column in plan.columns):
+        return plan
+    columns = (replace(c, default=None) if c.name in key else c for c in plan.columns)
     return replace(plan, columns=tuple(columns))
 
 

@@ -16,6 +16,7 @@ from firn.tables.planning import (
     lacking_key,
     plan_columns,
     plan_key,
+    without_defaults,
     without_others,
 )
 from firn.tables.renames import Renames, renames_of
@@ -80,6 +81,7 @@ def planned(
     check_gone(plan, state.gone if state else ())
     if closed:
         plan = without_others(plan, {column.name for column in declared})
+    plan = without_defaults(plan, required)
     ordinals = {column.name: i for i, column in enumerate(plan.columns)}
     decoding = Decoding(
         columns=plan.columns,

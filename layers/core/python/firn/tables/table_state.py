@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from firn.changes.decode.column_defaults import write_default
 from firn.changes.decode.iceberg_fields import column_of
 from firn.changes.decode.types import INFERRED, Column, storable
 from firn.changes.metadata_columns import METADATA
@@ -128,7 +129,9 @@ class TableState:
         """The column of a field; None where Firn does not write it: a struct of a table that Firn has not made holds
         what it was never told of."""
         column = column_of(field)
-        return None if column is not None and self.key() is None and column.type.holds("struct") else column
+        if column is None or (self.key() is None and column.type.holds("struct")):
+            return None
+        return replace(column, default=write_default(field, column.type))
 
     @property
     def sources(self) -> tuple[str | None, ...]:

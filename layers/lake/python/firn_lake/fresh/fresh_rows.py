@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import expression_to_pyarrow
 from pyiceberg.schema import Schema
+from pyiceberg.types import NestedField
 
 from firn.changes.metadata_columns import POSITION, SOURCE
 from firn.config.names import TableName
@@ -148,14 +149,21 @@ class FreshRows(Batches):
         arrays = [
             typed(made.rows[field.name], made.columns[field.name].type, field.type)
             if field.name in made.rows
-            else pa.nulls(count, field.type)
-            for field in types
+            else _usual(told, field.type, count)
+            for told, field in zip(schema.fields, types, strict=True)
         ]
         batch = pa.RecordBatch.from_arrays(arrays, schema=types)
         if not every:
             batch = batch.filter(expression_to_pyarrow(self._bound, schema))
         if batch.num_rows:
             yield batch.select(self.schema.names).cast(self.schema)
+
+
+def _usual(field: NestedField, kind: pa.DataType, rows: int) -> pa.Array:
+    """What new rows have of a column that no stream writes."""
+    if field.write_default is None:
+        return pa.nulls(rows, kind)
+    return pa.repeat(pa.scalar(field.write_default, kind), rows)
 
 
 def _emptied(batch: pa.RecordBatch, made: Result) -> pa.Array:

@@ -21,6 +21,7 @@ from firn.changes.decode.image_cells import (
     image_decoder,
     names_of,
     odd_cells,
+    with_absent,
 )
 from firn.changes.decode.source_encodings import DecodeSettings, declared_column, encoding_of
 from firn.changes.decode.texts import changes_form, retyped, text_of_json_number
@@ -122,6 +123,7 @@ class RowCodec:
     converters  of each column, from what `cells` gives (but null and UNSET) to the value; they raise one of NOT_PLAIN
                 for what only `decode` can tell
     sources     how each column is written
+    absent      the values of columns that an image does not name, by their index; of the others null
     through     the type that a column's values have first, where they become another one from there: None as a rule
 
     Thread-safe once made.
@@ -209,6 +211,7 @@ class RowCodec:
     ) -> None:
         """How the cells are had out of an image. `told`: the columns as images carry them; `texts`: those that are read
         as text."""
+        self.absent = {i: column.default for i, column in enumerate(self.target) if column.default is not None}
         names, texts, self._renamed = fields_of(told, texts)
         self._width, self._names = len(names), [names_of(column) for column in self.target]
         self._closed = None if closed is None else frozenset(names).union(closed)
@@ -241,7 +244,7 @@ class RowCodec:
                     row = self._filled(row, 1)
                 values = [None if v is None or v is UNSET else f(v) for f, v in zip(self.converters, row, strict=True)]
                 if not (self._required and any(values[i] is None for i in self._required)):
-                    return Decoded(values)
+                    return Decoded(with_absent(values, row, self.absent))
             except NOT_PLAIN:
                 pass
         return self._decode_exactly(image)
@@ -328,7 +331,7 @@ class RowCodec:
         for index in self._required:
             if values[index] is None:
                 raise EventError("missing_field", f"column {self.target[index].name}: {MISSING}")
-        return Decoded(values, tuple(unavailable), tuple(literals))
+        return Decoded(with_absent(values, row, self.absent), tuple(unavailable), tuple(literals))
 
     def _is_unavailable(self, index: int, text: bytes) -> bool:
         try:

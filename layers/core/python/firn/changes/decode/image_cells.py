@@ -1,6 +1,6 @@
 """The cells of a table's columns out of row images: which members of an image count, and what reads them."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -43,6 +43,13 @@ def first_of(cells: Sequence[list[Any]], count: int) -> list[Any]:
     if len(cells) == 1:
         return cells[0]
     return [next((one for one in of_one if one is not UNSET), UNSET) for of_one in zip(*cells, strict=True)]
+
+
+def with_absent(values: list[Any], row: Sequence[Any], absent: Mapping[int, Any]) -> list[Any]:
+    """The values of a row, those of `absent` where the image does not name the column."""
+    for i, value in absent.items():
+        values[i] = value if row[i] is UNSET else values[i]
+    return values
 
 
 def odd_cells(names: Sequence[str], unnamed: Collection[str]) -> Callable[[bytes], tuple[Any, ...]]:

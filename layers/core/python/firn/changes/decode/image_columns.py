@@ -48,6 +48,8 @@ class ImageColumns:
                 values = [None if cell is None or cell is UNSET else convert(cell) for cell in of_one]
             except NOT_PLAIN:
                 values = self._each(i, of_one, odd)
+            if (default := self._codec.absent.get(i)) is not None:
+                values = [default if cell is UNSET else one for cell, one in zip(of_one, values, strict=True)]
             if i in wanted:
                 found[i] = values
         return found, odd

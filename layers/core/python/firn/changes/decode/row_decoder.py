@@ -203,6 +203,7 @@ class MirrorDecoder(Decoder):
         if change["connector"] in LITERAL:
             values = decoded.as_literal()
             left_out, nulls = self._patch(change) if op == "u" and change["connector"] in PATCHES else ((), nulls)
+            values = [None if i in left_out else value for i, value in enumerate(values)]  # no default is meant
             if op == "u" and change["connector"] in STEPPED:
                 values, stepped = self._steps(values)
                 nulls = [*nulls, *stepped]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 MAX_PRECISION: Final = 38
 
@@ -357,7 +357,7 @@ class Column:
 
     `source` is how the source writes it; None where nobody has said. `earlier`: the names under which changes may carry
     it too, the newest first. `silent`: no change carries it under its own name, which is one of another column.
-    `rule`: what a schema demands of it.
+    `rule`: what a schema demands of it. `default`: the value of a row whose change does not name it, None: null.
     """
 
     name: str
@@ -367,3 +367,4 @@ class Column:
     earlier: tuple[str, ...] = ()
     silent: bool = False
     rule: FieldRule | None = None
+    default: Any = None
