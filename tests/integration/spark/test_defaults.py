@@ -5,12 +5,11 @@ value have its write default.
 """
 
 from collections.abc import Callable
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-import pyarrow as pa
 import pytest
 
 from firn_lake.catalogs import nano_defaults  # noqa: F401 (as it is imported)
@@ -145,29 +144,6 @@ def test_a_key_that_a_change_does_not_name_has_no_default(
     one.land([event("c", 20, {"v": "no key"}), event("u", 21, row(1, v="new"))])
     assert [letter.reason for letter in letters(one)] == ["no_key"]
     assert told(one, "v") == {0: ("v0",), 1: ("new",), 2: ("v2",)}
-
-
-@HOMES
-def test_columns_that_no_stream_writes_have_theirs_in_new_rows(
-    lake: Make, monkeypatch: pytest.MonkeyPatch, home: str
-) -> None:
-    """Spark opens no table with a time."""
-    commit_in(home, monkeypatch, events=3, one_task=3)
-    one = lake(config(THREE))
-    one.land([event("c", 10 + n, row(n)) for n in range(6)])
-    added(one, "t", "time", "01:02:03")
-    added(one, "n", "timestamp_ns", "2024-02-29T01:02:03.123456789")
-    one.land([event("u", 100, row(1, v="new", w=GONE)), event("c", 101, row(9)), event("d", 102, None, row(2))])
-    assert one.line("lake.t")["way"]["lookup"] == home
-    default_of(one, "t", "time", "04:05:06")
-    one.land([event("u", 110, row(3, v="new")), event("u", 111, row(9, v="new")), event("c", 112, row(10))])
-    read = Reader(one.catalog, lambda: one.store).table("lake.t").read(columns=["id", "v", "t", "n"]).arrow()
-    first, second = time(1, 2, 3), time(4, 5, 6)
-    assert {each["id"]: (each["v"], each["t"]) for each in read.drop(["n"]).to_pylist()} == {
-        0: ("v0", first), 1: ("new", first), 3: ("new", first), 4: ("v4", first), 5: ("v5", first),
-        9: ("new", first), 10: ("v10", second),
-    }  # fmt: skip
-    assert set(read["n"].cast(pa.int64()).to_pylist()) == {1_709_168_523_123_456_789}
 
 
 def test_a_mirror_over_a_mirror_reads_the_defaults_of_its_base(lake: Make) -> None:
