@@ -46,12 +46,13 @@ def failure_of(error: Exception) -> Failure:
     said = [line for line in str(error).splitlines() if not line.lstrip().startswith("at ")]  # frames name anything
     passing = passing or any(word in line for word in _PASSING for line in said)
     refused = any(word in line for word in _REFUSED for line in said)
+    no_types = any(TYPES_REFUSED in line for line in said)  # what a metastore may refuse is no fault of the table's
     text = first_line(error)
     if refused:
         text = f"{text}. Look at {CREDENTIALS}, and at what these may do there"
-    elif any(TYPES_REFUSED in line for line in said):
-        text = f"{text}: the metastore says that {TYPES_REFUSED}; {TYPES_ALLOWED}"
-    return Failure("transient" if passing or refused else "terminal", text)
+    elif no_types:
+        text = f"{text}; {TYPES_ALLOWED}"
+    return Failure("transient" if passing or refused or no_types else "terminal", text)
 
 
 def first_line(error: BaseException) -> str:
