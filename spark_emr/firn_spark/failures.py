@@ -55,12 +55,13 @@ def failure_of(error: Exception) -> Failure:
     if any(_NO_CONNECTION in line for line in said):
         return Failure("transient", _NO_DATABASE)
     refused = any(word in line for word in _REFUSED for line in said)
+    no_types = any(TYPES_REFUSED in line for line in said)  # what a metastore may refuse is no fault of the table's
     text = first_line(error)
     if refused:
         text = f"{text}. Look at {CREDENTIALS}, and at what these may do there"
-    elif any(TYPES_REFUSED in line for line in said):
-        text = f"{text}: the metastore says that {TYPES_REFUSED}; {TYPES_ALLOWED}"
-    return Failure("transient" if passing or refused else "terminal", text)
+    elif no_types:
+        text = f"{text}; {TYPES_ALLOWED}"
+    return Failure("transient" if passing or refused or no_types else "terminal", text)
 
 
 def first_line(error: BaseException) -> str:

@@ -195,7 +195,7 @@ class _Session:
                 if TYPES_REFUSED not in str(error.message):
                     raise
                 told = " ".join(str(error.message).split())
-                raise ConfigError(f"the Hive Metastore at {self._place} refuses: {told}. {TYPES_ALLOWED}") from error
+                raise ConfigError(f"the Hive Metastore at {self._place} refuses: {told}; {TYPES_ALLOWED}") from error
             except InvalidObjectException as error:
                 raise NoSuchNamespaceError(str(error.message)) from error
             except TApplicationException as error:
