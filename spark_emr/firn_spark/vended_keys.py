@@ -15,6 +15,7 @@ from firn.log.store import Store, open_store
 from firn.tables.locations import spelled
 
 _KEY: Final = "s3.access-key-id"
+_NAMES: Final = (_KEY, "s3.secret-access-key", "s3.session-token", "client.region", "s3.region", "s3.endpoint")
 _S3: Final = ("s3://", "s3a://", "s3n://")
 _FILE_IO: Final = "org.apache.iceberg.aws.s3.S3FileIO"
 _BESIDE: Final = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
@@ -31,24 +32,30 @@ class Keys:
 _known: dict[str, Keys] = {}
 
 
-def remember(java: Any) -> None:
-    """Notes the keys that came with an org.apache.iceberg.Table, in place of those that came with it before."""
-    if not str(java.location()).startswith(_S3):
+def remember(java: Any, location: str, properties: Mapping[str, str]) -> None:
+    """Notes the keys that came with an org.apache.iceberg.Table at `location`, in place of those that came with it
+    before. `properties`: the table's."""
+    if not location.startswith(_S3):
         return
     io = java.io()
     if str(io.getClass().getName()) != _FILE_IO:
         return
-    own = {str(name): str(value) for name, value in dict(io.properties()).items()}
-    told = dict(java.properties())
-    places = [str(java.location()), *(str(told[name]) for name in _BESIDE if name in told)]
+    own = _told(io.properties())
+    places = [location, *(properties[name] for name in _BESIDE if name in properties)]
     for place in places:
         _note(place, own)
     for one in io.credentials() or ():
-        more = own | {str(name): str(value) for name, value in dict(one.config()).items()}
+        more = own | _told(one.config())
         prefix = str(one.prefix())
         # `s3` alone is every bucket: of which table's files, the table says.
         for place in [prefix] if prefix.partition("://")[2] else places:
             _note(place, more)
+
+
+def _told(properties: Any) -> dict[str, str]:
+    """What counts of a java.util.Map; each name is a question to the JVM."""
+    found = {name: properties.get(name) for name in _NAMES}
+    return {name: str(value) for name, value in found.items() if value is not None}
 
 
 def _note(place: str, properties: Mapping[str, str]) -> None:

@@ -27,6 +27,7 @@ from firn_spark.tables.locations import Place, places
 from firn_spark.tables.planned_files import PlannedFiles
 
 _ICEBERG = "org.apache.iceberg"
+_REST = f"{_ICEBERG}.rest.RESTCatalog"
 FORMAT_VERSION = "format-version"  # as if it were a property: Iceberg takes it for what it is
 _PROPERTIES = {
     FORMAT_VERSION: str(OLDEST_FORMAT),
@@ -103,6 +104,7 @@ class Tables:
         catalogs = spark._jsparkSession.sessionState().catalogManager()
         self._catalog: Any = catalogs.catalog(CATALOG).icebergCatalog()
         self._read_only = read_only
+        self._vends = str(self._catalog.getClass().getName()) == _REST
         if not read_only:
             _check_writable(self._catalog)
 
@@ -206,8 +208,10 @@ class Tables:
         return update.updateColumn(name, iceberg_type(self._spark, kind))
 
     def _look(self, name: TableName, java: Any) -> Table:
-        vended_keys.remember(java)
-        return Table(name, java, table_state.parse(metadata_of(self._spark, java)))
+        state = table_state.parse(metadata_of(self._spark, java))
+        if self._vends:
+            vended_keys.remember(java, state.location, state.properties)
+        return Table(name, java, state)
 
     def _identifier(self, name: TableName) -> Any:
         parser = java_class(self._spark, f"{_ICEBERG}.catalog.TableIdentifierParser")

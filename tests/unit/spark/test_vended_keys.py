@@ -23,11 +23,13 @@ class Named:
             setattr(self, name, lambda value=value: value)
 
 
-def table(location: str, config: Mapping[str, str], apart: Mapping[str, Mapping[str, str]] = {}, **told: str) -> Named:
+def remember(
+    location: str, config: Mapping[str, str], apart: Mapping[str, Mapping[str, str]] = {}, **told: str
+) -> None:
     credentials = [Named(prefix=prefix, config=one) for prefix, one in apart.items()]
     kind = Named(getName="org.apache.iceberg.aws.s3.S3FileIO")
     io = Named(properties={"client.region": "eu-central-1", **config}, credentials=credentials, getClass=kind)
-    return Named(location=location, io=io, properties={name.replace("_", "."): value for name, value in told.items()})
+    vended_keys.remember(Named(io=io), location, {name.replace("_", "."): value for name, value in told.items()})
 
 
 @pytest.fixture(autouse=True)
@@ -41,8 +43,8 @@ def key_of(location: str) -> str | None:
 
 
 def test_the_keys_are_those_of_the_table_whose_folder_a_file_lies_in() -> None:
-    vended_keys.remember(table("s3://lake/t", CONFIG))
-    vended_keys.remember(table("s3://lake/u", CONFIG | {"s3.access-key-id": "OTHER"}))
+    remember("s3://lake/t", CONFIG)
+    remember("s3://lake/u", CONFIG | {"s3.access-key-id": "OTHER"})
     assert key_of("s3://lake/t/data/a.parquet") == "VENDED"
     assert key_of("s3://lake/u/data/a.parquet") == "OTHER"
     assert key_of("s3a://lake/t/data/day=2026-01-01/a%2Fb.parquet") == "VENDED", "as other engines write it"
@@ -53,7 +55,7 @@ def test_the_keys_are_those_of_the_table_whose_folder_a_file_lies_in() -> None:
 
 def test_what_lies_beside_the_table_is_its_own_too_and_the_nearest_prefix_counts() -> None:
     beside = {"s3://lake/t/data": CONFIG | {"s3.access-key-id": "APART", "s3.endpoint": "http://127.0.0.1:9"}}
-    vended_keys.remember(table("s3://lake/t", CONFIG, beside, write_data_path="s3://files/t"))
+    remember("s3://lake/t", CONFIG, beside, write_data_path="s3://files/t")
     assert key_of("s3://files/t/a.parquet") == "VENDED"
     assert key_of("s3://lake/t/metadata/a.json") == "VENDED"
     assert key_of("s3://lake/t/data/a.parquet") == "APART"
@@ -66,23 +68,23 @@ def test_what_lies_beside_the_table_is_its_own_too_and_the_nearest_prefix_counts
 
 
 def test_keys_to_every_bucket_are_used_for_the_tables_own_files_alone() -> None:
-    vended_keys.remember(table("s3://lake/t", {}, {"s3": CONFIG}))
+    remember("s3://lake/t", {}, {"s3": CONFIG})
     assert key_of("s3://lake/t/data/a.parquet") == "VENDED"
     assert key_of("s3://lake/u/data/a.parquet") is None
 
 
 def test_newer_keys_take_the_place_of_older_ones_and_a_table_may_come_without_any() -> None:
-    vended_keys.remember(table("s3://lake/t", CONFIG))
-    vended_keys.remember(table("s3://lake/t", CONFIG | {"s3.access-key-id": "NEWER"}))
+    remember("s3://lake/t", CONFIG)
+    remember("s3://lake/t", CONFIG | {"s3.access-key-id": "NEWER"})
     assert key_of("s3://lake/t/a") == "NEWER"
-    vended_keys.remember(table("s3://lake/t", {}))
+    remember("s3://lake/t", {})
     assert key_of("s3://lake/t/a") is None
 
 
 def test_tasks_have_the_keys_of_when_they_were_planned_and_no_text_shows_a_secret(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    vended_keys.remember(table("s3://lake/t", CONFIG))
+    remember("s3://lake/t", CONFIG)
     sent = pickle.dumps(vended_keys.planned())
     assert "c4nary" not in f"{vended_keys.planned()!r} {vended_keys.of('s3://lake/t/a')}"
     monkeypatch.setattr(vended_keys, "_known", {})
@@ -94,7 +96,7 @@ def test_keys_without_a_region_are_refused_with_what_to_set(monkeypatch: pytest.
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(ConfigError, match="no AWS region is set"):
-        vended_keys.remember(table("s3://lake/t", CONFIG | {"client.region": ""}))
+        remember("s3://lake/t", CONFIG | {"client.region": ""})
 
 
 class Expired(BaseHTTPRequestHandler):
@@ -124,7 +126,7 @@ def test_keys_that_ended_fail_the_run_and_hold_no_table(status: int, monkeypatch
     server = ThreadingHTTPServer(("127.0.0.1", 0), Expired)
     server.daemon_threads = True
     Thread(target=server.serve_forever, daemon=True).start()
-    vended_keys.remember(table("s3://lake/t", CONFIG | {"s3.endpoint": f"http://127.0.0.1:{server.server_port}"}))
+    remember("s3://lake/t", CONFIG | {"s3.endpoint": f"http://127.0.0.1:{server.server_port}"})
     files, path = Objects("s3://lake/t"), "s3://lake/t/data/a.parquet"
     asks: list[Callable[[], object]] = [
         lambda: files.open(path), lambda: files.part(path, 0, 4), lambda: files.write(path, pa.py_buffer(b"x")),
