@@ -477,6 +477,16 @@ MUTANTS: Final = (
         (f"{_FORMAT_3}::test_what_a_removal_does_not_take_is_named",),
     ),
     Mutant(
+        "copy-on-write takes the deletes that its look-up was told of",
+        f"{_FILES}/copy_on_write.py",
+        "deletes.tasks_of(table, gone):\n        file, told = task.file(), list(elements(task.deletes()))\n",
+        "deletes.files_of(table, gone):\n        file, told = task.java, list(elements(task.deletes))\n",
+        (
+            f"{_TESTS}/test_foreign_files.py"
+            "::test_what_others_deleted_by_keys_that_no_change_has_stays_deleted[write: copy-on-write-driver]",
+        ),
+    ),
+    Mutant(
         "the last key before a gap is not looked for",
         f"{_FILES}/key_intervals.py",
         "values[end - 1]",
