@@ -41,6 +41,10 @@ _JVMS = 2
 _ORDER = (
     "stacks",
     "tests/integration",
+    "tests/attacks/test_events",
+    "tests/attacks/test_bodies",
+    "tests/attacks/test_names",
+    "tests/attacks/test_wrong_events",
     "tests/attacks",
     "tests/mutants",
     "tests/faults",
