@@ -7,8 +7,10 @@ import gc
 import os
 import sys
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
+from _pytest.assertion import rewrite
 from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
@@ -39,6 +41,10 @@ _JVMS = 2
 _ORDER = (
     "stacks",
     "tests/integration",
+    "tests/attacks/test_events",
+    "tests/attacks/test_bodies",
+    "tests/attacks/test_names",
+    "tests/attacks/test_wrong_events",
     "tests/attacks",
     "tests/mutants",
     "tests/faults",
@@ -82,11 +88,27 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         os.setpriority(os.PRIO_PROCESS, 0, _NICE)
 
 
+def _compile_share(config: pytest.Config) -> None:
+    """In a fresh checkout all processes would rewrite and compile all files of tests, side by side. So each does its
+    share of them first, where pytest keeps them, and finds those of the others there."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if worker is None or sys.dont_write_bytecode:
+        return
+    processes = int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+    files = sorted(Path(__file__).parent.rglob("test_*.py"))
+    for file in files[int(worker.removeprefix("gw")) % processes :: processes]:
+        kept = rewrite.get_cache_dir(file) / f"{file.stem}{rewrite.PYC_TAIL}"
+        if not kept.exists() and rewrite.try_makedirs(kept.parent):
+            source, code = rewrite._rewrite_test(file, config)
+            rewrite._write_pyc(config.stash[rewrite.assertstate_key], code, source, kept)
+
+
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """Nine thousand tests are made, and none is thrown away: to look for some takes as long as to make them. Nor is it
     done later, while the tests run."""
     gc.disable()
+    _compile_share(session.config)
     try:
         return (yield)
     finally:

@@ -368,7 +368,8 @@ def main() -> None:
     if "--localstack" in wanted or ("--tests" in wanted and not without):
         server = python_of("3.13", "FIRN_PYTHON_LOCALSTACK")
         lock = ROOT / "infra/setup/localstack.lock"
-        steps.append(lambda: environment(LOCALSTACK_VENV, lock, tool=True, python=server))
+        # Compiled: it has a minute to start, on a machine that may be busy.
+        steps.append(lambda: environment(LOCALSTACK_VENV, lock, python=server))
     if "--sam" in wanted or ("--tests" in wanted and not without):
         steps.append(sam)
     if "--checkov" in wanted:
