@@ -44,12 +44,12 @@ def test_rows_refs_columns_rollback_and_expiry(ground: Ground, catalog: Catalog)
     table.append(rows(3))
     done = table.upsert(rows(2, 4, v="w"), key=["id"])
     assert (done.updated, done.inserted) == (1, 1)
-    table.evolve(add={"at": "timestamp_ns"}, rename={"v": "w"})
+    table.evolve(add={"at": "date"}, rename={"v": "w"})
     with ground.open() as other:
         seen = firn_lake.connect(other).table("three.t")
         assert ids(seen) == [1, 2, 3, 4]
         assert ids(seen, "begun") == ids(seen, "aside") == [1, 2]
-        assert seen.columns()["at"] == "timestamp_ns"
+        assert seen.columns()["at"] == "date"
         assert seen.iceberg.metadata.format_version == 3
     table.fast_forward("aside", "main")
     table.rollback("begun")
