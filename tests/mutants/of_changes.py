@@ -36,14 +36,17 @@ MUTANTS: Final = (
         f"{_CHANGES}/decode/converters.py",
         "if len(found) == kind.length:",
         "if True:",
-        ("tests/unit/changes/test_codec.py::test_bytes_are_the_same_in_every_mode",),
+        ('tests/unit/changes/test_codec.py::test_bytes_are_the_same_in_every_mode[hex-"00fffe10d0"]',),
     ),
     Mutant(
         "a key that is null is left out of a map",
         f"{_CHANGES}/decode/exact_values.py",
         'raise mismatch("a key of a map is null")',
         "continue",
-        ("tests/unit/changes/test_codec.py::test_what_is_no_map_or_does_not_fit_it_is_a_mismatch",),
+        (
+            "tests/unit/changes/test_codec.py"
+            "::test_what_is_no_map_or_does_not_fit_it_is_a_mismatch[map<string, int>-[[null, 1]]]",
+        ),
     ),
     Mutant(
         "that no good row names the key is said of rows with a fault of their own",
@@ -763,7 +766,10 @@ MUTANTS: Final = (
         f"{_CORE}/changes/decode/image_cells.py",
         "value if row[i] is UNSET else values[i]",
         "values[i]",
-        ("tests/unit/changes/test_column_defaults.py::test_null_and_unavailable_are_no_absence",),
+        (
+            "tests/unit/changes/test_column_defaults.py"
+            '::test_null_and_unavailable_are_no_absence[{"id": 1}-values0]',
+        ),
     ),
     Mutant(
         "the default of a column stands in for a key that a change does not name",

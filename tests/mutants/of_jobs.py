@@ -598,7 +598,10 @@ MUTANTS: Final = (
         f"{_CORE}/runs/emr.py",
         "_expect_no_secret([*arguments, s.spark_submit_parameters])",
         "_expect_no_secret(arguments)",
-        ("tests/unit/config/test_written_secrets.py::test_no_job_is_started_with_one",),
+        (
+            "tests/unit/config/test_written_secrets.py::test_no_job_is_started_with_one"
+            "[spark_submit_parameters---conf spark.authenticate.secret=c4nary]",
+        ),
     ),
     Mutant(
         "a table that Firn only committed to is another deployment's no more",
