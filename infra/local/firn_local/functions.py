@@ -184,8 +184,8 @@ class _Environment:
         self._socket.close()
 
     def _receive(self, timeout: float, what: str) -> dict[str, Any]:
-        self._socket.settimeout(timeout)
         try:
+            self._socket.settimeout(timeout)  # it is closed already where the stack has stopped meanwhile
             frame = receive(self._socket)
         except TimeoutError:
             raise _failure("Sandbox.Timedout", f"{self._name}: {what} took over {timeout:g} s") from None

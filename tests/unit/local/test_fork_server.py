@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from firn_local import fork_server as fork_server_module
+from firn_local import functions
 from firn_local.fork_server import ForkServer
 from firn_local.functions import FunctionError, FunctionRunner, fork_server
 from firn_local.template import Function
@@ -137,6 +138,17 @@ def test_one_that_is_busy_ends_with_the_stack_where_nobody_is_there_that_forked_
         ground.stop()
         assert isinstance(asking.exception(), FunctionError)
     assert gone(told["pid"])
+
+
+def test_one_that_the_stack_stops_before_its_answer_is_waited_for_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ground = Ground(tmp_path)
+    called(ground.one)
+    monkeypatch.setattr(functions, "send", lambda _, __: ground.one.close())
+    with pytest.raises(FunctionError, match="its process ended"):
+        called(ground.one)
+    ground.stop()
 
 
 def test_one_whose_birth_was_not_told_shares_no_socket_with_its_successor(
