@@ -1,6 +1,8 @@
 """Which row is which in tables of format 3, through what firn_lake writes."""
 
+import json
 import random
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -97,6 +99,28 @@ def test_a_partition_that_comes_back_has_the_id_that_it_had(table: LakeTable) ->
     table.upsert(rows(1, 20, 31, v="w"), key=["id"])
     now = lineage(table)
     assert (now[2], len(now)) == ((1, 1), 14)
+
+
+def test_files_of_a_partition_whose_column_another_engine_dropped_stay_as_they_are(
+    catalog: Catalog, table: LakeTable
+) -> None:
+    table.partition(["truncate(2, v)"])
+    table.append(rows(1, 2, 3))
+    table.partition([])
+    place = Path(table.iceberg.metadata_location.removeprefix("file://"))
+    document = json.loads(place.read_text())
+    schema = document["schemas"][0]
+    document["schemas"].append({**schema, "schema-id": 1, "fields": schema["fields"][:1]})
+    document["current-schema-id"] = 1
+    place.write_text(json.dumps(document))
+    table = Lake(catalog).table("own.t")
+    table.append(pa.table({"id": [9]}))
+    table.overwrite(pa.table({"id": []}, pa.schema([("id", pa.int64())])), filter="id = 2")
+    assert lineage(table) == {1: (0, 1), 3: (2, 1), 9: (3, 2)}
+    snapshot = table.iceberg.current_snapshot()
+    assert snapshot is not None
+    live = [one for each in manifests_of(table.iceberg.io, snapshot) for one in entries_of(table.iceberg.io, each)]
+    assert sorted(str(one.data_file.partition[0]) for one in live if one.data_file.spec_id) == ["v1", "v3"]
 
 
 @pytest.mark.parametrize("seed", seeds(1, 12))

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 
 _MOST: Final = lineage_snapshot.FORMAT
+_ENCRYPTED: Final = "encryption.key-id"
+"""The property of tables whose files are encrypted (https://iceberg.apache.org/docs/latest/encryption/)."""
 
 
 class MovedOn(TransientError):
@@ -32,10 +34,13 @@ class CannotWrite(TerminalError):
 
 
 def writable(table: "Table") -> None:
-    """Raises CannotWrite for a table whose format can't be written, ConfigError for one in a Nessie."""
+    """Raises CannotWrite for a table whose format can't be written or whose files are encrypted, ConfigError for one in
+    a Nessie."""
     if is_read_only(table.catalog.properties):
         raise ConfigError(READ_ONLY)
     _written_here(table)
+    if _ENCRYPTED in table.metadata.properties:
+        raise CannotWrite(f"{shown(table)} is encrypted ({_ENCRYPTED}), and files from here would not be: use Spark")
 
 
 def land(table: "Table", stage: "Callable[[Transaction], None]") -> None:
