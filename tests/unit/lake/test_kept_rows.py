@@ -13,7 +13,7 @@ from pyiceberg.manifest import ManifestContent
 
 from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
-from firn_lake.writing.commit import land_files
+from firn_lake.writing.commit import CannotWrite, land_files
 from firn_lake.writing.data_files import write_files
 from firn_lake.writing.lineage_snapshot import entries_of, first_row_id, manifests_of
 from tests.soak import seeds
@@ -99,6 +99,32 @@ def test_a_partition_that_comes_back_has_the_id_that_it_had(table: LakeTable) ->
     table.upsert(rows(1, 20, 31, v="w"), key=["id"])
     now = lineage(table)
     assert (now[2], len(now)) == ((1, 1), 14)
+
+
+@pytest.mark.parametrize("by", [[], ["day(at)"], ["hour(at)", "bucket(3, at)"]])
+def test_nanoseconds_are_written_and_found(catalog: Catalog, table: LakeTable, by: list[str]) -> None:
+    catalog.create_table("own.n", pa.schema([("id", pa.int64())]), properties={"format-version": "3"})
+    named = Lake(catalog).table("own.n")
+    named.evolve(add={"at": "timestamp_ns"})
+    named.partition(by)
+    first = 1_700_000_000_123_456_789  # not a whole number of microseconds: Python's own have no nanoseconds
+
+    def given(*ids: int) -> pa.Table:
+        return pa.table({"id": list(ids), "at": pa.array([first + n * 10**14 for n in ids], pa.timestamp("ns"))})
+
+    named.append(given(1, 2, 3))
+    named.overwrite(given(), filter="id = 2")
+    named.upsert(given(3, 9), key=["id"])
+    there = [pq.read_table(task.file.file_path.removeprefix("file://")) for task in named.iceberg.scan().plan_files()]
+    columns = [(one["id"].to_pylist(), one["at"].cast("int64").to_pylist()) for one in there]
+    found = {n: at for one in columns for n, at in zip(*one, strict=True)}
+    assert found == {n: first + n * 10**14 for n in (1, 3, 9)}
+    bounds = [2 in (task.file.upper_bounds or {}) for task in named.iceberg.scan().plan_files()]
+    assert not any(bounds)  # PyIceberg's are microseconds: 789 ns above it would not be looked for
+    named.partition(["at"])
+    with pytest.raises(CannotWrite, match="is partitioned by at, nanoseconds as they are"):
+        named.append(given(4))
+    assert named.read().count() == 3
 
 
 def test_files_of_a_partition_whose_column_another_engine_dropped_stay_as_they_are(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, ValidationException
+from pyiceberg.types import TimestampNanoType, TimestamptzNanoType
 
 from firn.config.catalogs import READ_ONLY, is_read_only
 from firn.errors import ConfigError, TerminalError, TransientError, UnknownOutcome
@@ -34,13 +35,19 @@ class CannotWrite(TerminalError):
 
 
 def writable(table: "Table") -> None:
-    """Raises CannotWrite for a table whose format can't be written or whose files are encrypted, ConfigError for one in
-    a Nessie."""
+    """Raises CannotWrite for a table whose format can't be written, whose files are encrypted, or whose partitions are
+    nanoseconds, ConfigError for one in a Nessie."""
     if is_read_only(table.catalog.properties):
         raise ConfigError(READ_ONLY)
     _written_here(table)
     if _ENCRYPTED in table.metadata.properties:
         raise CannotWrite(f"{shown(table)} is encrypted ({_ENCRYPTED}), and files from here would not be: use Spark")
+    for field in table.spec().partition_type(table.schema()).fields:
+        if isinstance(field.field_type, TimestampNanoType | TimestamptzNanoType):
+            raise CannotWrite(
+                f"{shown(table)} is partitioned by {field.name}, nanoseconds as they are, whose manifests could not be "
+                "read here again; partition it by hour(…), day(…), month(…), year(…) or bucket(n, …) of it"
+            )
 
 
 def land(table: "Table", stage: "Callable[[Transaction], None]") -> None:
