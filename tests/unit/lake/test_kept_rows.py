@@ -79,6 +79,20 @@ def test_rows_beside_those_that_are_replaced_stay_the_rows_they_were(table: Lake
     assert dict(table.read().pylist()[0]).keys() == {"id", "v"}
 
 
+@pytest.mark.parametrize("form", ["2", "3"])
+def test_manifests_that_are_not_compressed_are_written_so(catalog: Catalog, table: LakeTable, form: str) -> None:
+    plain = {"format-version": form, "write.avro.compression-codec": "uncompressed"}
+    catalog.create_table("own.plain", SCHEMA, properties=plain)
+    found = Lake(catalog).table("own.plain")
+    found.append(rows(1, 2))
+    found.overwrite(rows(), filter="id = 1")
+    assert [one["id"] for one in found.read().pylist()] == [2]
+    snapshot = found.iceberg.current_snapshot()
+    assert snapshot is not None
+    for one in manifests_of(found.iceberg.io, snapshot):
+        assert b"avro.codec\x08null" in Path(one.manifest_path.removeprefix("file://")).read_bytes()
+
+
 def test_snapshots_and_the_table_count_ids_on(table: LakeTable) -> None:
     table.append(rows(1, 2))
     table.append(rows(3))

@@ -5,7 +5,7 @@ who looked decides again.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, ValidationException
 from pyiceberg.types import TimestampNanoType, TimestamptzNanoType
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 
 _MOST: Final = lineage_snapshot.FORMAT
+_CODECS: Final[dict[str, Any]] = {"uncompressed": "null"}
+"""Of manifests, by write.avro.compression-codec, where PyIceberg knows Avro's word alone."""
 _ENCRYPTED: Final = "encryption.key-id"
 """The property of tables whose files are encrypted (https://iceberg.apache.org/docs/latest/encryption/)."""
 
@@ -115,10 +117,13 @@ def stage_files(
 ) -> None:
     """Puts a snapshot of main into a transaction, as `land_files` says; without files it is one of nothing."""
     if transaction.table_metadata.format_version == lineage_snapshot.FORMAT:
-        lineage_snapshot.LineageSnapshot(transaction, removed, added, properties).commit()
+        of_rows = lineage_snapshot.LineageSnapshot(transaction, removed, added, properties)
+        of_rows._compression = _CODECS.get(of_rows._compression, of_rows._compression)
+        of_rows.commit()
         return
     change = transaction.update_snapshot(snapshot_properties=dict(properties))
     with change.overwrite() if removed else change.fast_append() as update:
+        update._compression = _CODECS.get(update._compression, update._compression)
         for file in removed:
             update.delete_data_file(file)
         for file in added:
