@@ -58,9 +58,23 @@ MUTANTS: Final = (
     Mutant(
         "two snapshots give their rows the same ids",
         f"{_LAKE}/catalogs/metadata_writer.py",
-        "        if any((one.sequence_number or 0) <= last or (one.first_row_id or 0) < rows for one in snapshots):\n",
-        "        if False:\n",
+        "    if any((one.sequence_number or 0) < there.next_sequence_number() for one in snapshots):\n",
+        "    if False:\n",
         (f"{_TESTS}/test_metadata_writer.py::test_a_snapshot_of_another_branch_that_came_first_has_the_row_ids",),
+    ),
+    Mutant(
+        "a commit of a clock that is behind leaves a table that Spark can't read",
+        f"{_LAKE}/catalogs/metadata_writer.py",
+        "    if after.last_updated_ms < last - _SKEW:\n",
+        "    if False:\n",
+        (f"{_TESTS}/test_metadata_writer.py::test_a_clock_that_is_behind_writes_nothing_that_spark_can_not_read",),
+    ),
+    Mutant(
+        "after an expiry a time means a snapshot from before what went",
+        f"{_LAKE}/catalogs/metadata_writer.py",
+        '"snapshot_log": after.snapshot_log[before:], ',
+        "",
+        (f"{_TESTS}/test_refs_expiry.py::test_no_time_means_a_snapshot_from_before_those_that_went",),
     ),
     Mutant(
         "an expiry drops a tag that was set meanwhile on what goes",

@@ -1,6 +1,8 @@
 """Which row is which in tables of format 3, through what firn_lake writes."""
 
+import json
 import random
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +13,7 @@ from pyiceberg.manifest import ManifestContent
 
 from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
-from firn_lake.writing.commit import land_files
+from firn_lake.writing.commit import CannotWrite, land_files
 from firn_lake.writing.data_files import write_files
 from firn_lake.writing.lineage_snapshot import entries_of, first_row_id, manifests_of
 from tests.soak import seeds
@@ -77,6 +79,20 @@ def test_rows_beside_those_that_are_replaced_stay_the_rows_they_were(table: Lake
     assert dict(table.read().pylist()[0]).keys() == {"id", "v"}
 
 
+@pytest.mark.parametrize("form", ["2", "3"])
+def test_manifests_that_are_not_compressed_are_written_so(catalog: Catalog, table: LakeTable, form: str) -> None:
+    plain = {"format-version": form, "write.avro.compression-codec": "uncompressed"}
+    catalog.create_table("own.plain", SCHEMA, properties=plain)
+    found = Lake(catalog).table("own.plain")
+    found.append(rows(1, 2))
+    found.overwrite(rows(), filter="id = 1")
+    assert [one["id"] for one in found.read().pylist()] == [2]
+    snapshot = found.iceberg.current_snapshot()
+    assert snapshot is not None
+    for one in manifests_of(found.iceberg.io, snapshot):
+        assert b"avro.codec\x08null" in Path(one.manifest_path.removeprefix("file://")).read_bytes()
+
+
 def test_snapshots_and_the_table_count_ids_on(table: LakeTable) -> None:
     table.append(rows(1, 2))
     table.append(rows(3))
@@ -97,6 +113,54 @@ def test_a_partition_that_comes_back_has_the_id_that_it_had(table: LakeTable) ->
     table.upsert(rows(1, 20, 31, v="w"), key=["id"])
     now = lineage(table)
     assert (now[2], len(now)) == ((1, 1), 14)
+
+
+@pytest.mark.parametrize("by", [[], ["day(at)"], ["hour(at)", "bucket(3, at)"]])
+def test_nanoseconds_are_written_and_found(catalog: Catalog, table: LakeTable, by: list[str]) -> None:
+    catalog.create_table("own.n", pa.schema([("id", pa.int64())]), properties={"format-version": "3"})
+    named = Lake(catalog).table("own.n")
+    named.evolve(add={"at": "timestamp_ns"})
+    named.partition(by)
+    first = 1_700_000_000_123_456_789  # not a whole number of microseconds: Python's own have no nanoseconds
+
+    def given(*ids: int) -> pa.Table:
+        return pa.table({"id": list(ids), "at": pa.array([first + n * 10**14 for n in ids], pa.timestamp("ns"))})
+
+    named.append(given(1, 2, 3))
+    named.overwrite(given(), filter="id = 2")
+    named.upsert(given(3, 9), key=["id"])
+    there = [pq.read_table(task.file.file_path.removeprefix("file://")) for task in named.iceberg.scan().plan_files()]
+    columns = [(one["id"].to_pylist(), one["at"].cast("int64").to_pylist()) for one in there]
+    found = {n: at for one in columns for n, at in zip(*one, strict=True)}
+    assert found == {n: first + n * 10**14 for n in (1, 3, 9)}
+    bounds = [2 in (task.file.upper_bounds or {}) for task in named.iceberg.scan().plan_files()]
+    assert not any(bounds)  # PyIceberg's are microseconds: 789 ns above it would not be looked for
+    named.partition(["at"])
+    with pytest.raises(CannotWrite, match="is partitioned by at, nanoseconds as they are"):
+        named.append(given(4))
+    assert named.read().count() == 3
+
+
+def test_files_of_a_partition_whose_column_another_engine_dropped_stay_as_they_are(
+    catalog: Catalog, table: LakeTable
+) -> None:
+    table.partition(["truncate(2, v)"])
+    table.append(rows(1, 2, 3))
+    table.partition([])
+    place = Path(table.iceberg.metadata_location.removeprefix("file://"))
+    document = json.loads(place.read_text())
+    schema = document["schemas"][0]
+    document["schemas"].append({**schema, "schema-id": 1, "fields": schema["fields"][:1]})
+    document["current-schema-id"] = 1
+    place.write_text(json.dumps(document))
+    table = Lake(catalog).table("own.t")
+    table.append(pa.table({"id": [9]}))
+    table.overwrite(pa.table({"id": []}, pa.schema([("id", pa.int64())])), filter="id = 2")
+    assert lineage(table) == {1: (0, 1), 3: (2, 1), 9: (3, 2)}
+    snapshot = table.iceberg.current_snapshot()
+    assert snapshot is not None
+    live = [one for each in manifests_of(table.iceberg.io, snapshot) for one in entries_of(table.iceberg.io, each)]
+    assert sorted(str(one.data_file.partition[0]) for one in live if one.data_file.spec_id) == ["v1", "v3"]
 
 
 @pytest.mark.parametrize("seed", seeds(1, 12))

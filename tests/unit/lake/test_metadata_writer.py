@@ -18,7 +18,7 @@ from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadataUtil
 
-from firn.errors import UnknownOutcome
+from firn.errors import ConfigError, UnknownOutcome
 from firn_lake.catalogs.metadata_writer import dumped, merged
 from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
@@ -27,7 +27,7 @@ from firn_lake.refs.names import NameTaken
 from firn_lake.schemas.evolution import EvolutionRefused
 from firn_lake.schemas.evolution_commit import evolve
 from firn_lake.schemas.evolution_steps import Wishes
-from firn_lake.writing.commit import CannotWrite, MovedOn, land_files
+from firn_lake.writing.commit import CannotWrite, MovedOn, land, land_files, stage_files
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
 MAPS = ("properties", "summary", "refs")
@@ -190,6 +190,71 @@ def test_a_snapshot_of_another_branch_that_came_first_has_the_row_ids(catalog: C
     path(table).write_text(json.dumps(document))
     with pytest.raises(MovedOn, match="whose number and row ids this one has"):
         land_files(stale, (), (), {})
+
+
+def of_format_2(catalog: Catalog) -> LakeTable:
+    catalog.create_table("own.two", SCHEMA, properties={"format-version": "2"})
+    found = Lake(catalog).table("own.two")
+    found.append(rows(1))
+    return found
+
+
+def test_in_format_2_a_snapshot_of_another_branch_that_came_first_has_the_number(
+    catalog: Catalog, table: LakeTable
+) -> None:
+    two = of_format_2(catalog)
+    two.branch("aside")
+    stale = Lake(catalog).table("own.two").iceberg
+    two.append(rows(9))
+    document = stored(two)
+    document["refs"]["main"]["snapshot-id"] = document["current-snapshot-id"] = stale.metadata.current_snapshot_id
+    path(two).write_text(json.dumps(document))
+    with pytest.raises(MovedOn, match="whose number and row ids this one has"):
+        land_files(stale, (), (), {})
+
+
+def test_a_table_that_is_upgraded_between_a_look_and_its_commit_is_looked_at_again(
+    catalog: Catalog, table: LakeTable
+) -> None:
+    two = of_format_2(catalog)
+
+    def stage(transaction: Any) -> None:
+        stage_files(transaction, (), (), {})
+        path(two).write_text(json.dumps({**stored(two), "format-version": 3, "next-row-id": 0}))
+
+    with pytest.raises(MovedOn, match="became one of format 3"):
+        land(two.iceberg, stage)
+    again = Lake(catalog).table("own.two")
+    again.append(rows(2, 3))
+    assert stored(again)["next-row-id"] == 3  # the row from before the upgrade has one too
+
+
+@pytest.mark.parametrize("format_version", [2, 3])
+def test_a_clock_that_is_behind_writes_nothing_that_spark_can_not_read(
+    catalog: Catalog, table: LakeTable, format_version: int
+) -> None:
+    one = table if format_version == 3 else of_format_2(catalog)
+    document = stored(one)
+    document["last-updated-ms"] += 50_000
+    document["snapshot-log"][-1]["timestamp-ms"] += 50_000
+    path(one).write_text(json.dumps(document))
+    one = Lake(catalog).table(".".join(one.iceberg.name()))
+    one.tag("within-a-minute")
+    document = stored(one)
+    document["snapshot-log"][-1]["timestamp-ms"] += 100_000  # main moved 150 seconds from now
+    path(one).write_text(json.dumps(document))
+    one = Lake(catalog).table(".".join(one.iceberg.name()))
+    for change in (lambda: one.append(rows(7)), lambda: one.tag("x")):
+        with pytest.raises(ConfigError, match=r"1[45]\d seconds in the future by the clock of this machine"):
+            change()
+    assert stored(one) == document
+
+
+def test_an_encrypted_table_gets_no_plain_files(catalog: Catalog, table: LakeTable) -> None:
+    table.iceberg.transaction().set_properties({"encryption.key-id": "k1"}).commit_transaction()
+    for change in (lambda: table.append(rows(7)), lambda: table.overwrite(rows(8))):
+        with pytest.raises(CannotWrite, match="is encrypted"):
+            change()
 
 
 def test_a_lost_answer_is_an_unknown_outcome_and_the_same_again_finds_it_done(

@@ -6,8 +6,11 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
+from pyiceberg.table.statistics import StatisticsFile
+from pyiceberg.table.update import SetPartitionStatisticsUpdate
 
 from firn.errors import ConfigError
+from firn.tables.snapshot_history import NoSuchMoment
 from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
 from firn_lake.refs import expiry
@@ -46,6 +49,31 @@ def test_old_snapshots_go_and_what_is_named_or_new_stays(table: LakeTable) -> No
     assert told.kept[before[0]] == "tag first"
     assert table.read(as_of="first").count() == 1
     assert table.read().count() == 24
+
+
+def test_no_time_means_a_snapshot_from_before_those_that_went(table: LakeTable, own: Table) -> None:
+    own.refresh()
+    first = own.metadata.snapshots[0]
+    with own.update_statistics() as update:
+        update.set_statistics(StatisticsFile.model_validate(_statistics(first.snapshot_id)))
+    partitions = SetPartitionStatisticsUpdate.model_validate(
+        {"partition-statistics": _statistics(own.metadata.snapshots[1].snapshot_id)}
+    )
+    own.catalog.commit_table(own, (), (partitions,))
+    table.expire(AT_ONCE, at_least=1)
+    metadata = table.iceberg.metadata
+    # "all entries before a snapshot that has expired should be removed": iceberg.apache.org/spec, "snapshot-log"
+    assert [one.snapshot_id for one in metadata.snapshot_log] == [one.snapshot_id for one in metadata.snapshots[1:]]
+    with pytest.raises(NoSuchMoment):
+        table.read(as_of=datetime.fromtimestamp(first.timestamp_ms / 1000, UTC))
+    assert table.read(as_of="first").count() == 1
+    assert [one.snapshot_id for one in metadata.statistics] == [first.snapshot_id]
+    assert metadata.partition_statistics == []
+
+
+def _statistics(snapshot: int) -> dict[str, object]:
+    sizes = {"file-size-in-bytes": 4, "file-footer-size-in-bytes": 2}
+    return {"snapshot-id": snapshot, "statistics-path": "s.puffin", "blob-metadata": [], **sizes}
 
 
 def test_young_snapshots_stay(table: LakeTable) -> None:

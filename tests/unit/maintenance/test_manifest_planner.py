@@ -69,7 +69,8 @@ def test_small_manifests_of_all_partitions_are_the_other_rules() -> None:
 
 def test_one_commit_takes_no_more_than_it_may() -> None:
     assert [one.bytes <= 900 for one in plan(some(200, TINY), TARGET, most=900)] == [True]
-    assert plan(some(200, TINY), TARGET, most=50 * TINY) == [], "fifty are none too many"
+    assert [len(one.manifests) for one in plan(some(200, TINY), TARGET, most=50 * TINY)] == [50]
+    assert plan(some(200, TINY), TARGET, most=3 * TINY) == [], "not worth a commit"
     [deep] = plan(some(100, BIG, low=0, high=15), TARGET, most=20 * BIG)
     assert len(deep.manifests) == 20
     both = plan([*some(60, TINY), *some(60, TINY, deletes=True)], TARGET, most=60 * TINY)
@@ -106,13 +107,13 @@ MANIFESTS = st.builds(
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(MANIFESTS, max_size=200), st.integers(1, 5))
+@given(st.lists(MANIFESTS, max_size=200), st.integers(1, 5), st.sampled_from([2, 9, 30]))
 def test_what_is_planned_is_bounded_and_comes_to_an_end(
-    drawn: list[tuple[int, int, bool, int | None, int | None]], times: int
+    drawn: list[tuple[int, int, bool, int | None, int | None]], times: int, targets: int
 ) -> None:
     now = [Manifest(f"m{n}", *one) for n, one in enumerate(drawn * times)]
     now = [replace(one, path=f"m{n}") for n, one in enumerate(now)]
-    bound = 30 * TARGET
+    bound = targets * TARGET
     for _ in range(200):
         found = plan(now, TARGET, most=bound)
         if not found:
@@ -133,5 +134,8 @@ def test_what_is_planned_is_bounded_and_comes_to_an_end(
 
 
 def test_the_bound_leaves_room_for_what_is_worth_it() -> None:
-    """Of tables with Iceberg's own target, 8 MB, too: as many as are too many fit."""
-    assert MOST_BYTES >= DEEP * 8 * 1024 * 1024
+    """Of tables with Iceberg's own target, 8 MB, too: as many as are too many fit, or a part of the small ones."""
+    target = 8 * 1024 * 1024
+    assert DEEP * target <= MOST_BYTES
+    [found] = plan(some(100, int(SMALL * target) - 1), target)
+    assert (len(found.manifests), found.why) == (32, "32 small manifests")

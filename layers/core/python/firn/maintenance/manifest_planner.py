@@ -14,6 +14,7 @@ from typing import Any, Final
 
 MANY: Final = 50  # small manifests of one kind
 SMALL: Final = 0.25  # of the target
+FEWEST: Final = 4  # small ones for one commit, of the many, where no more fit: they become one
 DEEP: Final = 8  # manifests of the target's size that a query of one partition reads
 MOST_BYTES: Final = 64 * 1024 * 1024  # of manifests that are rewritten in one commit
 
@@ -64,9 +65,10 @@ def plan(manifests: Iterable[Manifest], target: int, *, most: int = MOST_BYTES) 
 def _of_one(mine: Sequence[Manifest], target: int, most: int, *, deletes: bool) -> Rewrite | None:
     """Of the manifests of one spec and kind."""
     spec, what = mine[0].spec, "manifests of deletes" if deletes else "manifests"
-    small = _least([one for one in mine if one.bytes < SMALL * target], most)
-    if len(small) > MANY:
-        return Rewrite(spec, tuple(small), f"{len(small):,} small {what}")
+    small = [one for one in mine if one.bytes < SMALL * target]
+    taken = _least(small, most)
+    if len(small) > MANY and len(taken) >= min(FEWEST, len(small)):
+        return Rewrite(spec, tuple(taken), f"{len(taken):,} small {what}")
     deep = _least(_deepest((one for one in mine if one.bytes >= SMALL * target), target), most)
     if sum(_weight(one, target) for one in deep) > DEEP:
         return Rewrite(spec, tuple(deep), f"{len(deep):,} {what} with files of one partition")

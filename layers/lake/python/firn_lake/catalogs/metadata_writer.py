@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pyiceberg.exceptions import CommitFailedException
 
+from firn.errors import ConfigError
+
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.io import FileIO
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 _FORMAT: Final = 3
 _WRITES: Final = ("_write_metadata", "_write_metadata_no_exist_check")
 """Where PyIceberg's catalogs write a metadata file; the second one is Glue's, for S3 Tables."""
+
+_SKEW: Final = 60_000
+"""Milliseconds that clocks may differ by: Iceberg refuses a table whose last change is earlier than others by more."""
 
 _IDS: Final = ("snapshot-id", "schema-id", "spec-id", "order-id", "id", "field-id")
 """What tells the parts of a list apart; of each, the first that it has."""
@@ -51,27 +56,61 @@ def writes(catalog: "Catalog") -> bool:
 
 
 def _staged(stage: Any, current: "Table | None", identifier: Any, requirements: Any, updates: Any) -> "StagedTable":
-    """What PyIceberg makes of a commit. Raises CommitFailedException where a snapshot of another branch came first, or
-    a tag on what was to go: sequence numbers and row ids are the table's, and a commit names the refs that it knew."""
+    """What PyIceberg makes of a commit, as the specification has it.
+
+    Raises CommitFailedException where a snapshot of another branch came first, or a tag on what was to go: sequence
+    numbers and row ids are the table's, and a commit names the refs that it knew. Raises ConfigError where the clock of
+    this machine is behind.
+    """
     if current is not None:
         for requirement in requirements:
             requirement.validate(current.metadata)
         _came_first(current.metadata, updates)
     staged: StagedTable = stage(current, identifier, requirements, updates)
+    if current is not None:
+        _in_time(current.metadata, staged.metadata)
+        staged.metadata = _without_what_went(current.metadata, staged.metadata)
     return staged
 
 
 def _came_first(there: "TableMetadata", updates: "Sequence[TableUpdate]") -> None:
     snapshots = [one.snapshot for one in updates if one.action == "add-snapshot"]
+    if any((one.sequence_number or 0) < there.next_sequence_number() for one in snapshots):
+        raise CommitFailedException("another snapshot came first, whose number and row ids this one has")
     if there.format_version == _FORMAT:
-        last, rows = there.last_sequence_number, there.next_row_id or 0
-        if any((one.sequence_number or 0) <= last or (one.first_row_id or 0) < rows for one in snapshots):
-            raise CommitFailedException("another snapshot came first, whose number and row ids this one has")
+        rows = there.next_row_id or 0
+        if any(one.first_row_id is None or one.first_row_id < rows for one in snapshots):
+            raise CommitFailedException("the table became one of format 3, or another snapshot has these row ids")
     gone = {number for one in updates if one.action == "remove-snapshots" for number in one.snapshot_ids}
     dropped = {one.ref_name for one in updates if one.action == "remove-snapshot-ref"}
     for name, ref in there.refs.items():
         if ref.snapshot_id in gone and name not in dropped:  # PyIceberg would drop it
             raise CommitFailedException(f"{name} was set on snapshot {ref.snapshot_id}, which was to go")
+
+
+def _in_time(there: "TableMetadata", after: "TableMetadata") -> None:
+    """Raises ConfigError where PyIceberg would write what Iceberg reads no more (TableMetadata of Iceberg 1.11.0)."""
+    last = max((there.last_updated_ms, *(one.timestamp_ms for one in there.snapshot_log[-1:])))
+    if after.last_updated_ms < last - _SKEW:
+        behind = (last - after.last_updated_ms) // 1000
+        raise ConfigError(
+            f"the last change of the table is {behind} seconds in the future by the clock of this machine, and Spark "
+            "could not read the table after another one from here; nothing was done. Set this clock, or that of the "
+            "machine that made the last change and wait so long"
+        )
+
+
+def _without_what_went(there: "TableMetadata", after: "TableMetadata") -> "TableMetadata":
+    """What PyIceberg leaves of snapshots that expire: their statistics of partitions, and in the log of what main was
+    all from before them, by which a time after them would mean an older snapshot."""
+    kept = {one.snapshot_id for one in after.snapshots}
+    gone = {one.snapshot_id for one in there.snapshots} - kept
+    if not gone:
+        return after
+    log = [one.snapshot_id in kept for one in there.snapshot_log]
+    before = sum(log[: max((place for place, stays in enumerate(log) if not stays), default=0)])
+    statistics = [one for one in after.partition_statistics if one.snapshot_id not in gone]
+    return after.model_copy(update={"snapshot_log": after.snapshot_log[before:], "partition_statistics": statistics})
 
 
 def _write(other: Any, overwrite: bool, metadata: "TableMetadata", io: "FileIO", metadata_path: str) -> None:

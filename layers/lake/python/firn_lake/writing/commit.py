@@ -5,9 +5,10 @@ who looked decides again.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, ValidationException
+from pyiceberg.types import TimestampNanoType, TimestamptzNanoType
 
 from firn.config.catalogs import READ_ONLY, is_read_only
 from firn.errors import ConfigError, TerminalError, TransientError, UnknownOutcome
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 
 _MOST: Final = lineage_snapshot.FORMAT
+_CODECS: Final[dict[str, Any]] = {"uncompressed": "null"}
+"""Of manifests, by write.avro.compression-codec, where PyIceberg knows Avro's word alone."""
+_ENCRYPTED: Final = "encryption.key-id"
+"""The property of tables whose files are encrypted (https://iceberg.apache.org/docs/latest/encryption/)."""
 
 
 class MovedOn(TransientError):
@@ -32,10 +37,19 @@ class CannotWrite(TerminalError):
 
 
 def writable(table: "Table") -> None:
-    """Raises CannotWrite for a table whose format can't be written, ConfigError for one in a Nessie."""
+    """Raises CannotWrite for a table whose format can't be written, whose files are encrypted, or whose partitions are
+    nanoseconds, ConfigError for one in a Nessie."""
     if is_read_only(table.catalog.properties):
         raise ConfigError(READ_ONLY)
     _written_here(table)
+    if _ENCRYPTED in table.metadata.properties:
+        raise CannotWrite(f"{shown(table)} is encrypted ({_ENCRYPTED}), and files from here would not be: use Spark")
+    for field in table.spec().partition_type(table.schema()).fields:
+        if isinstance(field.field_type, TimestampNanoType | TimestamptzNanoType):
+            raise CannotWrite(
+                f"{shown(table)} is partitioned by {field.name}, nanoseconds as they are, whose manifests could not be "
+                "read here again; partition it by hour(…), day(…), month(…), year(…) or bucket(n, …) of it"
+            )
 
 
 def land(table: "Table", stage: "Callable[[Transaction], None]") -> None:
@@ -103,10 +117,13 @@ def stage_files(
 ) -> None:
     """Puts a snapshot of main into a transaction, as `land_files` says; without files it is one of nothing."""
     if transaction.table_metadata.format_version == lineage_snapshot.FORMAT:
-        lineage_snapshot.LineageSnapshot(transaction, removed, added, properties).commit()
+        of_rows = lineage_snapshot.LineageSnapshot(transaction, removed, added, properties)
+        of_rows._compression = _CODECS.get(of_rows._compression, of_rows._compression)
+        of_rows.commit()
         return
     change = transaction.update_snapshot(snapshot_properties=dict(properties))
     with change.overwrite() if removed else change.fast_append() as update:
+        update._compression = _CODECS.get(update._compression, update._compression)
         for file in removed:
             update.delete_data_file(file)
         for file in added:

@@ -17,6 +17,7 @@ from pyiceberg.partitioning import PartitionField, PartitionKey, PartitionSpec, 
 from pyiceberg.schema import Schema
 from pyiceberg.table import TableProperties, WriteTask
 from pyiceberg.typedef import Record
+from pyiceberg.types import TimestampNanoType, TimestamptzNanoType
 
 from firn_lake.schemas import null_lists  # noqa: F401 (as it is imported)
 from firn_lake.writing import kept_rows, lineage_snapshot
@@ -61,7 +62,8 @@ def write_files(
     schema = metadata.schema()
     try:
         for rows in _together(batches):
-            settings = metadata.model_copy(update={"properties": _settings(metadata.properties, rows)})
+            known = _settings(metadata.properties, rows) | _without_bounds(schema)
+            settings = metadata.model_copy(update={"properties": known})
             named = pyarrow_to_schema(
                 rows.schema, name_mapping=schema.name_mapping, format_version=metadata.format_version
             )
@@ -100,6 +102,16 @@ def _settings(properties: Mapping[str, str], rows: pa.Table) -> dict[str, str]:
         limit = str(max(1_000, int(size) // max(1, rows.nbytes // rows.num_rows)))
         known.setdefault(TableProperties.PARQUET_ROW_GROUP_LIMIT, limit)
     return known
+
+
+def _without_bounds(schema: Schema) -> dict[str, str]:
+    """Columns of nanoseconds have counts alone: PyIceberg cuts their bounds to microseconds, so that readers would pass
+    by what lies above, and without pandas it fails."""
+    return {
+        f"{TableProperties.METRICS_MODE_COLUMN_CONF_PREFIX}.{schema.find_column_name(number)}": "counts"
+        for number, field in schema._lazy_id_to_field.items()
+        if isinstance(field.field_type, TimestampNanoType | TimestamptzNanoType)
+    }
 
 
 def _pieces(rows: pa.Table, properties: Mapping[str, str]) -> Iterator[pa.Table]:
@@ -152,7 +164,10 @@ def _values(rows: pa.Table, field: PartitionField, schema: Schema) -> tuple[list
     kind = schema.find_type(field.source_id)
     encoded = _column(rows, schema.find_column_name(field.source_id) or "").dictionary_encode()
     transform = field.transform.transform(cast(Any, kind))
-    each = [transform(_to_partition_representation(cast(Any, kind), value)) for value in encoded.dictionary.to_pylist()]
+    there = encoded.dictionary
+    if pa.types.is_timestamp(there.type) and there.type.unit == "ns":  # Python's own have no nanoseconds
+        there = there.cast(pa.int64())
+    each = [transform(_to_partition_representation(cast(Any, kind), value)) for value in there.to_pylist()]
     values = list(dict.fromkeys([*each, None]))
     places = {value: place for place, value in enumerate(values)}
     codes = pa.array([places[value] for value in each], pa.int64()).take(encoded.indices)

@@ -132,8 +132,11 @@ class LineageSnapshot(_FastAppendFiles):
         return path
 
     def _writer(self, spec: PartitionSpec, content: ManifestContent) -> "_Manifest":
+        """Of the columns of today; where one that an earlier spec is of has been dropped, of the last ones with it."""
+        of, columns = {field.source_id for field in spec.fields}, self._transaction.table_metadata.schemas
+        known = [one for one in (*columns, self.schema()) if of <= one._lazy_id_to_field.keys()] or [self.schema()]
         output = self.new_manifest_output()
-        return _Manifest(spec, self.schema(), output, self._snapshot_id, self._compression).of(content)
+        return _Manifest(spec, known[-1], output, self._snapshot_id, self._compression).of(content)
 
 
 class _Manifest(ManifestWriterV2):
