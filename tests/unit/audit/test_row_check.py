@@ -156,3 +156,12 @@ def test_nothing_is_not_itself_and_a_nan_is() -> None:
     assert same([1.0, float("nan")], [1.0, float("nan")])
     assert not same(None, float("nan"))
     assert not same([1], [1, 2])
+
+
+def test_a_nan_within_a_map_or_a_struct_is_itself_too() -> None:
+    nan, other = float("nan"), float("nan")
+    assert same([("a", nan), ("b", [nan])], [("a", other), ("b", [other])])
+    assert same({"x": nan}, {"x": other})
+    assert not same([("a", nan), ("b", 1.0)], [("b", 1.0), ("a", other)])
+    assert not same([("a", nan)], [("b", other)])
+    assert not same({"x": nan}, {"x": other, "y": None})

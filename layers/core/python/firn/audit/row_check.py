@@ -338,8 +338,10 @@ class AppendRows:
 
 def same(one: Any, other: Any) -> bool:
     """Whether two values are the same in a table: a NaN is one NaN."""
-    if isinstance(one, list) and isinstance(other, list):
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):  # of a map: its entries
         return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same(value, other[name]) for name, value in one.items())
     if isinstance(one, float) and isinstance(other, float):
         return one == other or (math.isnan(one) and math.isnan(other))
     return bool(one == other)
