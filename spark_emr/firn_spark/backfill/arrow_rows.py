@@ -104,17 +104,40 @@ def images_of_rows(rows: pa.Table) -> Iterator[bytes]:
     odd = [name for name, column in zip(plain.column_names, plain.columns, strict=True) if _has_words(column)]
     encode = msgspec.json.Encoder(decimal_format="string").encode
     for batch in plain.to_batches(max_chunksize=_ROWS):
-        for row in batch.to_pylist():
+        for row in _rows(batch):
             for name in odd:
-                row[name] = _WORDS.get(str(row[name]), row[name])
+                row[name] = _in_words(row[name])
             yield encode(row)
+
+
+def _rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    try:
+        return batch.to_pylist()  # type: ignore[no-any-return]
+    except (ValueError, OverflowError) as error:  # within lists and maps: nanoseconds, years that Python has none of
+        raise NoColumn(f"a value can't be kept: {str(error)[:200]}") from None
 
 
 _WORDS: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}  # JSON has no numbers for these
 
 
 def _has_words(column: pa.ChunkedArray) -> bool:
+    if pa.types.is_nested(column.type):
+        return _holds_floats(column.type)
     return pa.types.is_floating(column.type) and pc.all(pc.is_finite(column)).as_py() is False
+
+
+def _holds_floats(kind: pa.DataType) -> bool:
+    parts = (kind.field(place).type for place in range(kind.num_fields))
+    return pa.types.is_floating(kind) or any(map(_holds_floats, parts))
+
+
+def _in_words(value: Any) -> Any:
+    """The value with words for the numbers that JSON has none for, within lists, maps and structs too."""
+    if isinstance(value, list | tuple):
+        return [_in_words(one) for one in value]
+    if isinstance(value, dict):
+        return {name: _in_words(one) for name, one in value.items()}
+    return _WORDS.get(str(value), value) if isinstance(value, float) else value
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -120,7 +120,7 @@ def converted(spark: SparkSession, value: str, old: Type, new: Type) -> str:
             for name, part in new.fields
         )
         return f"CASE WHEN {value} IS NOT NULL THEN named_struct({', '.join(parts)}) END"
-    if old.element is not None and new.element is not None and old.holds("struct"):
+    if old.element is not None and new.element is not None and (old.holds("struct") or new.holds("map")):
         if changes_form(old, new):  # Spark runs no function of ours within a list
             raise TerminalError(f"a list of {old.element} can't become one of {new.element}: set the schema back")
         return f"transform({value}, x -> {converted(spark, 'x', old.element, new.element)})"
@@ -146,6 +146,8 @@ def _sql_type(kind: Type) -> str:
     """The type in Spark's SQL, whatever the parts of a struct are called."""
     if kind.element is not None:
         return f"array<{_sql_type(kind.element)}>"
+    if kind.entry is not None:
+        return f"map<{', '.join(map(_sql_type, kind.entry))}>"
     if kind.fields:
         return f"struct<{', '.join(f'{quoted(name)}: {_sql_type(part)}' for name, part in kind.fields)}>"
     return str(spark_type(kind).simpleString())

@@ -115,6 +115,15 @@ def test_of_a_column_that_became_text_only_a_lost_value_is_told() -> None:
     assert (found.found, found.differs, found.untold) == (2, 1, {"retyped": 1})
 
 
+def test_a_default_that_may_have_been_another_one_is_not_told() -> None:
+    """Rows have the default of the day on which they came, and the log says only that nobody named the column."""
+    found = RowAccount("lake.t")
+    judge = MirrorRows(found, values=Values(["v"], defaults={"v": 8}))
+    log = [change("c", (n,), 10 + n, v=v) for n, v in enumerate((8, 8, 8, 7))]
+    judge.judge(log, [((n,), Row({"v": v}, order(10 + n, "c"))) for n, v in enumerate((8, 5, None, 5))])
+    assert (found.found, found.differs, found.untold) == (3, 1, {"default": 2})
+
+
 def test_a_truncate_that_emptied_another_source_tables_rows_is_told() -> None:
     log = [
         change("c", ONE, 10, source="app.a"), change("c", TWO, 11, source="app.b"), change("t", (), 20, source="app.a"),
@@ -156,3 +165,12 @@ def test_nothing_is_not_itself_and_a_nan_is() -> None:
     assert same([1.0, float("nan")], [1.0, float("nan")])
     assert not same(None, float("nan"))
     assert not same([1], [1, 2])
+
+
+def test_a_nan_within_a_map_or_a_struct_is_itself_too() -> None:
+    nan, other = float("nan"), float("nan")
+    assert same([("a", nan), ("b", [nan])], [("a", other), ("b", [other])])
+    assert same({"x": nan}, {"x": other})
+    assert not same([("a", nan), ("b", 1.0)], [("b", 1.0), ("a", other)])
+    assert not same([("a", nan)], [("b", other)])
+    assert not same({"x": nan}, {"x": other, "y": None})

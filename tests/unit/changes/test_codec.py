@@ -500,6 +500,15 @@ def test_what_is_no_map_or_does_not_fit_it_is_a_mismatch(kind: str, text: str) -
     assert refusal(kind, text) == "type_mismatch"
 
 
+def test_a_time_is_one_key_of_a_map_whichever_way_it_is_written() -> None:
+    codec = RowCodec([declared_column("x", parse("map<time, int>"), None, SETTINGS)], None, SETTINGS)
+    noon = [[("12:00:00.000000", 2)]]
+    assert codec.decode(b'{"x": [["12:00", 1], ["12:00:00", 2]]}').values == noon
+    assert codec.decode(b'{"x": {"12:00": 1, "12:00:00": 2}}').values == noon
+    with pytest.raises(EventError, match="column x: "):
+        codec.decode(b'{"x": {"noon": 1}}')
+
+
 def test_a_map_is_read_as_the_inline_schema_says_its_keys_and_values_are() -> None:
     stamp = {"type": "int64", "name": "io.debezium.time.Timestamp", "optional": True}
     field = {"type": "map", "field": "x", "optional": True, "keys": {"type": "int32"}, "values": stamp}

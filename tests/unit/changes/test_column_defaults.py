@@ -24,7 +24,7 @@ CODEC = RowCodec(COLUMNS, None, DecodeSettings())
         ("timestamp", "1970-01-01T00:00:01.000002", 1_000_002),
         ("timestamptz", "1970-01-01T00:00:01.000002+00:00", 1_000_002), ("string", "", ""),
         ("uuid", "F79C3E09-677C-4BBD-A479-3F349CB785E7", "f79c3e09-677c-4bbd-a479-3f349cb785e7"),
-        ("binary", "00ff", b"\0\xff"),
+        ("binary", "00ff", b"\0\xff"), ("fixed[2]", "00FF", b"\0\xff"),
     ],
 )  # fmt: skip
 def test_it_is_read_as_iceberg_writes_it(kind: str, told: Any, value: Any) -> None:
@@ -34,7 +34,7 @@ def test_it_is_read_as_iceberg_writes_it(kind: str, told: Any, value: Any) -> No
 
 @pytest.mark.parametrize(
     ("kind", "told"),
-    [("date", "12024-01-01"), ("int", "5"), ("list<int>", [])],
+    [("date", "12024-01-01"), ("int", "5"), ("fixed[2]", "00"), ("list<int>", [])],
 )
 def test_one_that_no_row_could_have_is_an_error_that_names_the_column(kind: Any, told: Any) -> None:
     with pytest.raises(TerminalError, match="the column x has a write-default that Firn can't write"):

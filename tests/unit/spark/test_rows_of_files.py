@@ -1,6 +1,7 @@
 """Rows of files of Arrow's types as row images, decoded into the types that firn.yaml declares: the same values."""
 
 import json
+import math
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -79,3 +80,28 @@ def test_a_map_that_nobody_declares_is_its_json_text() -> None:
     assert [str(one.type) for one in sent] == ["string"]
     (image,) = images_of_rows(file)
     assert json.loads(RowCodec(sent, sent, DecodeSettings()).decode(image).values[0]) == [["a", 1]]
+
+
+def test_nan_and_infinity_within_lists_maps_and_structs_are_no_nulls() -> None:
+    numbers = [1.5, math.nan, math.inf, -math.inf, None]
+    file = pa.table(
+        {
+            "l": pa.array([numbers], pa.list_(pa.float32())),
+            "m": pa.array(
+                [[(str(place), one) for place, one in enumerate(numbers)]], pa.map_(pa.string(), pa.float64())
+            ),
+            "d": pa.array([{"a": math.nan}], pa.struct([("a", pa.float64())])),
+        }
+    )
+    kinds = {"l": parse("list<float>"), "m": parse("map<string, double>"), "d": parse("string")}
+    sent = columns_of(schema_json(file.schema, kinds).encode())
+    (image,) = images_of_rows(file)
+    found = RowCodec([Column(*one) for one in kinds.items()], sent, DecodeSettings()).decode(image).values
+    assert repr(found[0]) == repr(numbers)
+    assert repr([one for _, one in found[1]]) == repr(numbers)
+    assert json.loads(found[2]) == {"a": "NaN"}
+
+
+def test_what_python_can_not_tell_of_a_list_is_refused_and_not_cut_off() -> None:
+    with pytest.raises(NoColumn, match="a value can't be kept"):
+        list(images_of_rows(pa.table({"x": pa.array([[1]], pa.list_(pa.timestamp("ns")))})))

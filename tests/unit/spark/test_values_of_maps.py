@@ -11,8 +11,10 @@ import pytest
 
 from firn.changes.decode.iceberg_fields import column_of, typed_json, widened_json
 from firn.changes.decode.types import parse
+from firn.errors import TerminalError
 from firn_lake.fresh import plain_values
 from firn_spark.files import values
+from firn_spark.tables.retype import converted
 from firn_sql.source_types import arrow_type
 
 _ID = "6b1f0e7c-5a5d-4c1e-9a53-000000000001"
@@ -67,3 +69,22 @@ def test_a_map_whose_values_get_a_wider_type_keeps_its_ids() -> None:
 )
 def test_other_tables_may_have_what_firn_does_not_write(kind: Any) -> None:
     assert column_of({"id": 1, "name": "x", "required": False, "type": kind}) is None
+
+
+NOWHERE: Any = None  # no function is registered
+
+
+def test_maps_in_lists_get_wider_values_and_what_spark_can_not_do_says_so() -> None:
+    """A function of ours would have to be told the type of its maps, which Spark has no such word for."""
+    old = parse("list<map<string, int>>")
+    wider = converted(NOWHERE, "x", old, parse("list<map<string, double>>"))
+    assert wider == "transform(x, x -> transform_values(x, (k, x) -> CAST(x AS DOUBLE)))"
+    for new in ("list<map<string, string>>", "struct<a: list<map<string, string>>>"):
+        there = parse(str(old) if new.startswith("list") else f"struct<a: {old}>")
+        with pytest.raises(TerminalError, match="can't become one of map<string, string>"):
+            converted(NOWHERE, "x", there, parse(new))
+
+
+def test_a_new_part_of_a_struct_may_be_a_map_of_odd_names() -> None:
+    new = parse("struct<a: int, b: map<date, struct<c d: int>>>")
+    assert "CAST(NULL AS map<date, struct<`c d`: int>>)" in converted(NOWHERE, "x", parse("struct<a: int>"), new)

@@ -8,6 +8,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
 from firn.changes.merge.fold import Key, Row, RowChange
@@ -22,6 +23,7 @@ UNTOLD: Final[Mapping[str, str]] = {
     "unordered": "without a position",
     "refused": "of changes that today's columns refuse",
     "retyped": "values written before their column became text",
+    "default": "values of columns that their changes may not name, whose default may have been another one",
     "moved": "values that came with a changed key",
 }
 """Why a row, or a value of it, could not be told."""
@@ -130,17 +132,23 @@ class RowAccount:
 
 class Values:
     """Compares the values of rows. `columns`: those of the table; `retyped`: those of them that were rewritten for
-    another type, whose text may be another one; `stored(column, values)`: values as the table would hold them."""
+    another type, whose text may be another one; `stored(column, values)`: values as the table would hold them;
+    `defaults`: by column what a change that does not name it leaves as of today."""
 
     def __init__(
-        self, columns: Collection[str], retyped: Collection[str] = (), stored: As = lambda _, values: values
+        self,
+        columns: Collection[str],
+        retyped: Collection[str] = (),
+        stored: As = lambda _, values: values,
+        defaults: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         self._columns, self._retyped, self._stored = columns, retyped, stored
+        self._usual = {column: stored(column, [value])[0] for column, value in defaults.items()}
 
-    def compare(self, pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[tuple[list[str], bool]]:
-        """Of each (wanted, there): the columns that differ, and whether one could not be told."""
-        found: list[tuple[list[str], bool]] = [([], False) for _ in pairs]
-        unsure: set[int] = set()
+    def compare(self, pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[tuple[list[str], str]]:
+        """Of each (wanted, there): the columns that differ, and why one could not be told (UNTOLD), "" if all were."""
+        found: list[tuple[list[str], str]] = [([], "") for _ in pairs]
+        unsure: dict[int, str] = {}
         for column in self._columns:
             wanted = self._stored(column, [want.get(column) for want, _ in pairs])
             for place, (want, (_, there)) in enumerate(zip(wanted, pairs, strict=True)):
@@ -148,10 +156,12 @@ class Values:
                 if same(want, value):
                     continue
                 if column in self._retyped and want is not None and value is not None:
-                    unsure.add(place)
+                    unsure[place] = "retyped"
+                elif column in self._usual and same(want, self._usual[column]):
+                    unsure[place] = "default"
                 else:
                     found[place][0].append(column)
-        return [(columns, place in unsure) for place, (columns, _) in enumerate(found)]
+        return [(columns, unsure.get(place, "")) for place, (columns, _) in enumerate(found)]
 
     def differing(
         self, names: Sequence[str], wanted: Sequence[Sequence[Any]], there: Sequence[Sequence[Any]]
@@ -270,10 +280,9 @@ class MirrorRows:
         differing = self._values.compare([(should[key].values, there[key].values) for key in compared])
         for key, (columns, unsure) in zip(compared, differing, strict=True):
             if columns and key in self._moved:
-                columns, unsure = [], False
-                self._found.not_told("moved")
+                columns, unsure = [], "moved"
             if unsure:
-                self._found.not_told("retyped")
+                self._found.not_told(unsure)
             by = _maker(changes.get(key, ()), should.get(key))
             self._found.count("differs" if columns else "found", key, by, columns)
 
@@ -332,14 +341,16 @@ class AppendRows:
         told = self._values.compare([(one.values or {}, values) for one, values in pairs])
         for (one, _), (columns, unsure) in zip(pairs, told, strict=True):
             if unsure:
-                self._found.not_told("retyped")
+                self._found.not_told(unsure)
             self._found.count("differs" if columns else "found", (one.name,), one, columns)
 
 
 def same(one: Any, other: Any) -> bool:
     """Whether two values are the same in a table: a NaN is one NaN."""
-    if isinstance(one, list) and isinstance(other, list):
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):  # of a map: its entries
         return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same(value, other[name]) for name, value in one.items())
     if isinstance(one, float) and isinstance(other, float):
         return one == other or (math.isnan(one) and math.isnan(other))
     return bool(one == other)

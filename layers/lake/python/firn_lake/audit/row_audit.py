@@ -226,7 +226,8 @@ class _Table:
             except (pa.ArrowException, TypeError, ValueError, OverflowError):
                 return values  # one that does not fit: it can't be what the table holds
 
-        return Values(self.log.names, _retyped(self._iceberg), stored)
+        defaults = {column.name: column.default for column in self.log.columns if column.default is not None}
+        return Values(self.log.names, _retyped(self._iceberg), stored, defaults)
 
     def _facts(self, keys: Collection[Key]) -> Iterable[RowChange]:
         """Deletes and truncates that the table remembers, as far as the log may be younger than they are."""

@@ -15,7 +15,7 @@ _DEFAULTS: Final[Mapping[str, Encoding]] = {
     "float": Encoding("float32"), "double": Encoding("float64"), "decimal": Encoding("decimal_text"),
     "date": Encoding("date_text"), "timestamp": Encoding("timestamp_text"),
     "timestamptz": Encoding("timestamp_text", zoned=True), "string": Encoding("string"), "uuid": Encoding("uuid"),
-    "binary": Encoding("binary_hex"),
+    "binary": Encoding("binary_hex"), "fixed": Encoding("binary_hex"),
 }  # fmt: skip
 
 

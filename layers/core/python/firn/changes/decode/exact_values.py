@@ -46,7 +46,8 @@ def _entries_exactly(kinds: tuple[Type, Type], source: Encoding, text: bytes, *,
     of_key, of_value = source.key or Encoding("any"), source.element or Encoding("any")
     if text[:1] == b"{":
         told = [(msgspec.json.encode(name), cell) for name, cell in _decode_members(text).items()]
-        of_key = _IN_NAMES.get(kinds[0].name, of_key)
+        if not of_key.kind.startswith("time_"):  # of which one has several texts, and a table has one of them
+            of_key = _IN_NAMES.get(kinds[0].name, of_key)
     else:
         try:
             told = [(bytes(key), cell) for key, cell in _decode_pairs(text)]
