@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from firn.config.catalog_products import TRIED, product_of
-from firn.config.catalogs import READ_ONLY, TYPES_ALLOWED, is_read_only, read_address, shown
+from firn.config.catalogs import CREDENTIALS, READ_ONLY, TYPES_ALLOWED, is_read_only, read_address, shown
 from firn.errors import ConfigError, FirnError, TerminalError, TransientError, UnknownOutcome
 from firn_cli.check_parts import Check, Part, Report, Trial, is_abandoned, scratch_name
 
@@ -22,10 +22,7 @@ if TYPE_CHECKING:
 
 _WRITERS: Final = 3
 _REACH: Final = "see that the address is right, that the server runs, and that this machine reaches its host and port"
-_ENTER: Final = (
-    "give its credentials by the environment, of the jobs too: PYICEBERG_CATALOG__FIRN__TOKEN is the property token, "
-    "…__CREDENTIAL is credential; AWS_* for Glue"
-)
+_ENTER: Final = f"look at {CREDENTIALS}"
 _STORE: Final = "the catalog answers; see that the warehouse's bucket or folder is there and its credentials may write"
 _OTHER: Final = "let Firn write to another catalog: with this one changes can be lost (docs/catalogs.md)"
 

@@ -48,8 +48,8 @@ def _read(file: Path) -> dict[str, str]:
         return {}
     except (AttributeError, ValueError) as error:
         raise OtherCatalog(
-            f"{file} can't be read ({error}): it is a JSON object of the address of what is staged to that of the "
-            "catalog with its tables; remove it if you know that the catalog is still the same"
+            f"{file} can't be read ({error}): it says to which catalog the changes of this folder are committed. "
+            "Remove it, and start with the same --catalog as before (or without, if there was none)"
         ) from error
 
 

@@ -52,9 +52,9 @@ CREDENTIAL_PLACE: Final = "firn.credential"
 """The property that says where the property `credential` is: secretsmanager:NAME, ssm:/NAME or file:/PATH."""
 
 CREDENTIALS: Final = (
-    f"the catalog's credentials: {FROM_ENVIRONMENT}CREDENTIAL (CLIENT_ID:SECRET) or {FROM_ENVIRONMENT}TOKEN in the "
-    f"environment, of the jobs too, or what {CREDENTIAL_PLACE} names the place of; AWS_* for Glue and for requests "
-    "that AWS signs"
+    f"the catalog's credentials: {FROM_ENVIRONMENT}CREDENTIAL (CLIENT_ID:SECRET, or a database's password) or "
+    f"{FROM_ENVIRONMENT}TOKEN in the environment, of the jobs too, or what {CREDENTIAL_PLACE} names the place of; "
+    "AWS_* for Glue and for requests that AWS signs"
 )
 """For the text of an error of whoever is not let in."""
 
