@@ -4,7 +4,7 @@ told of it. Pure: nothing is opened here.
 One text is the address of a catalog, as jobs and commands are given it:
 
     sqlite:////data/catalog.db
-    postgresql://user@host:5432/database#firn.credential=secretsmanager:firn/dev/catalog
+    postgresql://user@host:5432/database#firn.credential=secretsmanager:firn/dev/catalog/pg
     glue://  or  glue://123456789012
     https://a.example.org/api,https://b.example.org/api#warehouse=lake
 
