@@ -601,6 +601,13 @@ MUTANTS: Final = (
         ("tests/unit/config/test_written_secrets.py::test_no_job_is_started_with_one",),
     ),
     Mutant(
+        "keys that a catalog gave out for a whole bucket are those of the table that was looked at last",
+        "spark_emr/firn_spark/vended_keys.py",
+        "if whole or _is_below(spelled(prefix), one)], more)",
+        "if whole], more)",
+        ("tests/unit/spark/test_vended_keys.py::test_keys_wider_than_a_table_are_not_those_of_the_next_one",),
+    ),
+    Mutant(
         "a table that Firn only committed to is another deployment's no more",
         f"{_CORE}/tables/ownership.py",
         "if (state.key() is None and not committed) or",

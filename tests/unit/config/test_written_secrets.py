@@ -139,6 +139,12 @@ def test_firn_yaml_takes_none_and_repeats_none(line: str) -> None:
     assert "c4nary" not in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["credential", "token", "s3.secret-access-key"])
+def test_a_place_behind_another_name_is_not_taken_for_the_secret(name: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^{name} in the catalog's address is not fetched .*#firn\.credential="):
+        read_address(f"https://c.example.org#warehouse=lake&{name}=secretsmanager:firn/dev/catalog/c")
+
+
 def test_what_firn_yaml_takes_is_an_address_that_jobs_are_given() -> None:
     line = (
         "catalog: {type: hive, uri: 'thrift://a:9083', "

@@ -20,7 +20,7 @@ from typing import Final
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from firn.config.region import region_of
-from firn.config.written_secrets import secret_in
+from firn.config.written_secrets import is_secret_name, secret_in
 from firn.errors import ConfigError
 
 BUSY_TIMEOUT_SECONDS: Final = 30
@@ -142,6 +142,12 @@ def read_address(text: str) -> Address:
     if strange:
         raise ConfigError(f"{strange[0]!r} in the catalog's address has no scheme: write each as {kind.example}")
     properties = dict(parse_qsl(told, keep_blank_values=True))
+    for name, value in properties.items():
+        if name != CREDENTIAL_PLACE and is_secret_name(name) and value.lower() not in ("", "true", "false"):
+            raise ConfigError(
+                f"{name} in the catalog's address is not fetched from a place, {CREDENTIAL_PLACE} alone is: "
+                f"{BY_REFERENCE}"
+            )
     for name, _ in _WAITS:
         if not re.fullmatch(r"\d+(\.\d+)?", properties.get(name, "1")):
             raise ConfigError(f"the catalog's {name} is {properties[name]!r}: write a number of seconds, such as 30")
