@@ -23,7 +23,7 @@ setup-checkov:
 # CATALOG=hive and STORAGE=azure, gcs, versitygw need servers, which are fetched or built first. Every pair of CATALOG and
 # STORAGE runs; to a Nessie nothing is committed, which CATALOG=nessie says (docs/catalogs.md).
 demo: setup $(if $(filter hive,$(CATALOG))$(filter azure gcs,$(STORAGE)),setup-servers) $(if $(filter versitygw,$(STORAGE)),setup-versitygw)  ## 55,462 real change events into Iceberg tables, compared with PostgreSQL (KEEP=1 leaves the stack up; CATALOG=sql, rest, hive; STORAGE=s3, file, versitygw, azure, gcs)
-	@$(if $(CATALOG)$(filter azure gcs,$(STORAGE)),$(BIN)/python -m tests.demo $(if $(CATALOG),--catalog $(CATALOG),) $(if $(STORAGE),--storage $(STORAGE),),$(BIN)/firn demo $(if $(KEEP),--keep,) $(if $(STORAGE),--storage $(STORAGE),))
+	@$(if $(CATALOG)$(filter azure gcs,$(STORAGE)),$(BIN)/python -m tests.demo $(if $(CATALOG),--catalog $(CATALOG),) $(if $(STORAGE),--storage $(STORAGE),) $(if $(KEEP),--keep,),$(BIN)/firn demo $(if $(KEEP),--keep,) $(if $(STORAGE),--storage $(STORAGE),))
 
 deploy-local: setup-localstack  ## a real deployment: LocalStack, sam deploy, the demo's events through it (PORT=4566)
 	@$(BIN)/python -m examples.deployed $(if $(PORT),--port $(PORT),) $(if $(UPDATE),--update-while-posting,)

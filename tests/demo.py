@@ -82,9 +82,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--catalog", choices=CATALOGS, default="sql", help="as catalog.type")
     parser.add_argument("--storage", choices=STORAGES, help="of staged data and tables")
     parser.add_argument("--mixed", action="store_true", help="azure, gcs: staged data stays in the stack's own S3")
+    parser.add_argument("--keep", action="store_true", help="of `firn demo` alone")
     given = parser.parse_args(arguments)
     storage = given.storage or ("file" if given.catalog in _SERVED else "s3")
-    if why := refusal(given.catalog, storage) or lacking(given.catalog, storage):
+    if why := _contradiction(storage, given) or refusal(given.catalog, storage) or lacking(given.catalog, storage):
         print(f"demo: {why}", file=sys.stderr)
         return 2
     try:
@@ -93,6 +94,14 @@ def main(arguments: list[str] | None = None) -> int:
     except SparkLacks as error:
         print(f"demo: {error}", file=sys.stderr)
         return 1
+
+
+def _contradiction(storage: str, given: argparse.Namespace) -> str | None:
+    if given.keep:
+        return "KEEP=1 is for demos without CATALOG, and not on azure or gcs: their servers end with the demo"
+    if given.mixed and storage not in _CLOUD_OF:
+        return f"--mixed is for azure and gcs: with {storage} nothing is elsewhere than the rest"
+    return None
 
 
 def lacking(catalog: str, storage: str) -> str | None:

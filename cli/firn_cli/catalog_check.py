@@ -12,8 +12,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from firn.config.catalog_products import TRIED, product_of
-from firn.config.catalogs import READ_ONLY, TYPES_ALLOWED, is_read_only, read_address, shown
-from firn.errors import ConfigError, FirnError, TerminalError, TransientError, UnknownOutcome
+from firn.config.catalogs import CREDENTIALS, READ_ONLY, TYPES_ALLOWED, is_read_only, read_address, shown
+from firn.errors import ConfigError, FirnError, StorageUnavailable, TerminalError, TransientError, UnknownOutcome
 from firn_cli.check_parts import Check, Part, Report, Trial, is_abandoned, scratch_name
 
 if TYPE_CHECKING:
@@ -22,10 +22,7 @@ if TYPE_CHECKING:
 
 _WRITERS: Final = 3
 _REACH: Final = "see that the address is right, that the server runs, and that this machine reaches its host and port"
-_ENTER: Final = (
-    "give its credentials by the environment, of the jobs too: PYICEBERG_CATALOG__FIRN__TOKEN is the property token, "
-    "…__CREDENTIAL is credential; AWS_* for Glue"
-)
+_ENTER: Final = f"look at {CREDENTIALS}"
 _STORE: Final = "the catalog answers; see that the warehouse's bucket or folder is there and its credentials may write"
 _OTHER: Final = "let Firn write to another catalog: with this one changes can be lost (docs/catalogs.md)"
 
@@ -166,12 +163,13 @@ class CatalogCheck:
         """What commits that were refused wrote, and no table names. -> a note for people where that can't be done."""
         from firn.log.store import open_store, paths, remove
 
+        if not self._location:
+            return ""
         try:
-            store = open_store(self._location) if self._location else None
-        except ConfigError:
-            return f"; files of refused commits may be left at {self._location}"
-        if store is not None:
+            store = open_store(self._location)
             remove(store, paths(store, ""))
+        except (ConfigError, StorageUnavailable):  # the catalog gave keys out with the table, and with it they went
+            return f"; files of refused commits may be left at {self._location}"
         return ""
 
     def _drop_abandoned(self, catalog: "Catalog") -> None:

@@ -23,13 +23,22 @@ _BESIDE: Final = ("write.data.path", "write.metadata.path", "write.object-storag
 
 @dataclass(frozen=True)
 class Keys:
-    """What obstore is told of one S3, for what begins with `prefix`. Its text shows no secret."""
+    """What obstore is told of one S3, for what begins with `prefix`; nothing where the job's own keys are good for it.
+    Its text shows no secret."""
 
     prefix: str
     options: tuple[tuple[str, str], ...] = field(repr=False)
 
+    def told(self) -> dict[str, Any]:
+        """For open_store. obstore would add a session token of the environment to keys that came without one."""
+        options: dict[str, Any] = dict(self.options)
+        pair = {name: options.pop(name, "") for name in ("access_key_id", "secret_access_key")}
+        held = {**pair, "token": options.pop("token", None), "expires_at": None}
+        return options | {"credential_provider": lambda: held}
+
 
 _known: dict[str, Keys] = {}
+_spoken_of: dict[str, frozenset[str]] = {}  # a table's location -> prefixes of when it was last looked at
 
 
 def remember(java: Any, location: str, properties: Mapping[str, str]) -> None:
@@ -41,29 +50,26 @@ def remember(java: Any, location: str, properties: Mapping[str, str]) -> None:
     if str(io.getClass().getName()) != _FILE_IO:
         return
     own = _told(io.properties())
-    places = [location, *(properties[name] for name in _BESIDE if name in properties)]
-    for place in places:
-        _note(place, own)
-    for one in io.credentials() or ():
-        more = own | _told(one.config())
-        prefix = str(one.prefix())
-        # `s3` alone is every bucket: of which table's files, the table says.
-        for place in [prefix] if prefix.partition("://")[2] else places:
-            _note(place, more)
+    places = [spelled(one) for one in (location, *(properties[name] for name in _BESIDE if name in properties))]
+    found = dict.fromkeys(places, own)
+    apart = ((str(one.prefix()), own | _told(one.config())) for one in io.credentials() or ())
+    for prefix, more in sorted(apart, key=lambda one: len(one[0])):
+        # `s3` alone is every bucket: of which table's files, the table says. And where a prefix is wider than the
+        # table, another one below it has keys of its own to its files.
+        whole = not prefix.partition("://")[2]
+        found |= dict.fromkeys([one for one in places if whole or _is_below(spelled(prefix), one)], more)
+        found |= {} if whole else {spelled(prefix): more}
+    for prefix, told in found.items():
+        _known[prefix] = Keys(prefix, tuple(sorted(_options(told, os.environ).items())) if _KEY in told else ())
+    for prefix in _spoken_of.get(location, frozenset()) - found.keys():
+        _known.pop(prefix, None)
+    _spoken_of[location] = frozenset(found)
 
 
 def _told(properties: Any) -> dict[str, str]:
     """What counts of a java.util.Map; each name is a question to the JVM."""
     found = {name: properties.get(name) for name in _NAMES}
     return {name: str(value) for name, value in found.items() if value is not None}
-
-
-def _note(place: str, properties: Mapping[str, str]) -> None:
-    prefix = spelled(place)
-    if _KEY in properties:
-        _known[prefix] = Keys(prefix, tuple(sorted(_options(properties, os.environ).items())))
-    else:
-        _known.pop(prefix, None)
 
 
 def _options(properties: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
@@ -80,24 +86,29 @@ def _options(properties: Mapping[str, str], environment: Mapping[str, str]) -> d
 
 def of(location: str) -> Keys | None:
     """The keys to a file; None where its catalog gave none, and the job's own are good for it."""
-    known, place = dict(_known), spelled(location)  # other threads look at other tables
-    # Of s3://lake/t there are no keys to s3://lake/t2.
-    found = [prefix for prefix in known if f"{place}/".startswith(f"{prefix}/")]
-    return known[max(found, key=len)] if found else None
+    folder = spelled(location)
+    while (found := _known.get(folder)) is None and "/" in folder:  # of s3://lake/t there are none to s3://lake/t2
+        folder = folder.rpartition("/")[0]
+    return found if found is not None and found.options else None
+
+
+def _is_below(folder: str, place: str) -> bool:
+    return f"{place}/".startswith(f"{folder}/")
 
 
 def store_at(location: str, root: str = "") -> Store:
     """The store at `root`, or at the location itself, with the keys to the location. Raises as open_store."""
     keys = of(location)
-    return open_store(root or location, keys=dict(keys.options) if keys is not None else None)
+    return open_store(root or location, keys=keys.told() if keys is not None else None)
 
 
 def planned() -> Sequence[Keys]:
     """All keys, to go along with tasks."""
-    return tuple(dict(_known).values())
+    found = tuple(dict(_known).values())  # other threads look at other tables
+    return found if any(one.options for one in found) else ()
 
 
 def take(keys: Sequence[Keys]) -> None:
-    """In a task: these are the keys."""
-    for one in keys:
-        _known[one.prefix] = one
+    """In a task: these are the keys, and no others that an earlier task on its worker had."""
+    _known.clear()
+    _known.update((one.prefix, one) for one in keys)

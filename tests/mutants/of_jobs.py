@@ -596,12 +596,19 @@ MUTANTS: Final = (
     Mutant(
         "a job gets a secret as one of its Spark parameters",
         f"{_CORE}/runs/emr.py",
-        "_expect_no_secret([*arguments, s.spark_submit_parameters])",
-        "_expect_no_secret(arguments)",
+        "if (held := secret_in(s.spark_submit_parameters)) is not None:",
+        "if (held := secret_in('')) is not None:",
         (
             "tests/unit/config/test_written_secrets.py::test_no_job_is_started_with_one"
             "[spark_submit_parameters---conf spark.authenticate.secret=c4nary]",
         ),
+    ),
+    Mutant(
+        "keys that a catalog gave out for a whole bucket are those of the table that was looked at last",
+        "spark_emr/firn_spark/vended_keys.py",
+        "if whole or _is_below(spelled(prefix), one)], more)",
+        "if whole], more)",
+        ("tests/unit/spark/test_vended_keys.py::test_keys_wider_than_a_table_are_not_those_of_the_next_one",),
     ),
     Mutant(
         "a table that Firn only committed to is another deployment's no more",

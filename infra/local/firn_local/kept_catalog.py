@@ -5,6 +5,7 @@ import json
 import os
 from pathlib import Path
 from typing import Final
+from urllib.parse import parse_qsl, urlencode
 
 from firn.config.catalogs import shown
 
@@ -17,18 +18,26 @@ class OtherCatalog(Exception):
 
 def keep(folder: Path, staging: str, catalog: str) -> None:
     """Note in `folder` that what is at `staging` is committed to `catalog`, at the first start that says so; neither a
-    password nor a property of the address is kept. Raises OtherCatalog."""
-    file, now = folder / _FILE, shown(catalog)
+    password nor a property of the address is kept, but which catalog of its server it is. Raises OtherCatalog."""
+    file, now = folder / _FILE, _named(catalog)
     known = _read(file)
     before = known.get(staging) or _of_older(folder, staging) or now
     if before != now:
         raise OtherCatalog(
-            f"what is staged at {staging} was committed to the catalog at {before}, and not to {now}: start it with "
-            f"that one, or with another --dir. If it is the same catalog at another address, change that in {file}"
+            f"what is staged at {staging} is committed to the catalog at {before}, and not to {now}, since the first "
+            f"start: start it with that one, or with another --dir. If it is the same catalog at another address, or "
+            f"none of it is committed yet, change that in {file}"
         )
     new = file.with_suffix(".new")
     new.write_text(json.dumps({**known, staging: now}, indent=2) + "\n", "utf-8")
     os.replace(new, file)
+
+
+def _named(catalog: str) -> str:
+    """One server of a REST catalog may have several: which of them, `warehouse` or `prefix` says."""
+    told = parse_qsl(catalog.partition("#")[2])
+    which = urlencode(sorted((name, value) for name, value in told if name in ("warehouse", "prefix")), safe="/:")
+    return f"{shown(catalog)}#{which}" if which else shown(catalog)
 
 
 def _read(file: Path) -> dict[str, str]:
@@ -39,8 +48,8 @@ def _read(file: Path) -> dict[str, str]:
         return {}
     except (AttributeError, ValueError) as error:
         raise OtherCatalog(
-            f"{file} can't be read ({error}): it is a JSON object of the address of what is staged to that of the "
-            "catalog with its tables; remove it if you know that the catalog is still the same"
+            f"{file} can't be read ({error}): it says to which catalog the changes of this folder are committed. "
+            "Remove it, and start with the same --catalog as before (or without, if there was none)"
         ) from error
 
 

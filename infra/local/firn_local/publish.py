@@ -45,8 +45,8 @@ def passed_over(config: Config, environment: Mapping[str, str]) -> Iterator[str]
     if config.catalog.address not in ("", catalog):
         yield (
             f"`catalog:` of firn.yaml ({config.catalog.type}, {config.catalog.uri or 'its default address'}) is for "
-            f"deployments, this stack's tables are in the one at {shown(catalog)}: `firn up --catalog ADDRESS` takes "
-            "another (docs/catalogs.md)"
+            f"deployments; this stack's tables are in the catalog at {shown(catalog)}: `firn up --catalog ADDRESS` "
+            "takes another (docs/catalogs.md)"
         )
     if config.warehouse.rstrip("/") not in ("", warehouse.rstrip("/")):
         yield (

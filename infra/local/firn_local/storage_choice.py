@@ -1,5 +1,6 @@
 """What is wrong with where a stack is told to keep its data, before anything is started or written. Pure."""
 
+import re
 from typing import Final
 
 from firn.config.catalogs import READ_ONLY, is_read_only, pyiceberg_properties, read_address
@@ -33,8 +34,24 @@ def refusal(options: Options) -> str | None:
             _ = url and read(url, PLACES)
         except ValueError as error:
             return f"{name}: {error}"
+    why = _refused_catalog(options.catalog) if options.catalog else None
+    return None if why is None else f"--catalog: {why}"
+
+
+def _refused_catalog(text: str) -> str | None:
     try:
-        read_only = bool(options.catalog) and is_read_only(pyiceberg_properties(read_address(options.catalog), {}))
+        address = read_address(text)
     except ConfigError as error:
-        return f"--catalog: {error}"
-    return f"--catalog: {READ_ONLY}" if read_only else None
+        return str(error)
+    if address.kind == "glue":
+        return (
+            "glue:// is this stack's own Glue, in memory: it forgets the tables when the stack stops, and what is "
+            "staged would say that they are committed. Name a REST catalog, a Hive Metastore or a PostgreSQL, or leave "
+            "--catalog out"
+        )
+    if address.kind == "sql" and re.match(r"\s*sqlite[^:]*:///?(?!/)", text):
+        return (
+            "the path of a SQLite file must be absolute, since jobs run in folders of their own; write "
+            "sqlite:////path/to/catalog.db, with four slashes"
+        )
+    return READ_ONLY if is_read_only(pyiceberg_properties(address, {})) else None

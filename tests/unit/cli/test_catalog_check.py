@@ -15,6 +15,7 @@ from sqlalchemy import text
 
 from firn.config.catalog_products import PRODUCTS, READ, UNTRIED, product_of
 from firn.config.catalogs import KINDS, read_address
+from firn.errors import StorageUnavailable
 from firn_cli.catalog_check import CatalogCheck
 from firn_cli.check_parts import Check
 from firn_cli.main import main
@@ -84,6 +85,18 @@ def test_a_catalog_that_works_is_left_as_it_was(
     with open_catalog(address, warehouse, {}) as catalog:
         assert catalog.list_namespaces() == []
     assert [path for path in (tmp_path / "warehouse").rglob("*") if path.is_file()] == []
+
+
+def test_files_that_only_the_catalogs_own_keys_reach_are_told_and_the_check_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> list[str]:
+        raise StorageUnavailable("403 Forbidden")
+
+    monkeypatch.setattr("firn.log.store.paths", refused)
+    found = checked(tmp_path, monkeypatch, SqlCatalog)
+    assert found["drop"].ok is True
+    assert "the table is gone; files of refused commits may be left at file:" in found["drop"].found
 
 
 def test_where_no_catalog_is_named_it_says_so(asked: Callable[[str], tuple[int, dict[str, Any]]]) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from firn.auth.catalog_secret import catalog_environment
 from firn.config.reader import parse
-from firn.errors import ConfigError
+from firn.errors import ConfigError, TransientError
 
 NAME = "PYICEBERG_CATALOG__FIRN__CREDENTIAL"
 TEXT = """
@@ -50,3 +50,23 @@ def test_a_secret_that_is_not_there_is_said_to_be_so(place: str) -> None:
     with pytest.raises(ConfigError, match=r"firn\.credential (under catalog\.properties|and jobs get it)") as caught:
         catalog_environment(f"https://c.example.org#firn.credential={place}", {})
     assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ['{"username":"u","password":"c4nary"}', '{\n  "password": "c4nary"\n}'])
+def test_a_secret_that_is_json_is_not_taken_for_a_password(text: str, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text(text)
+    with pytest.raises(ConfigError, match="is JSON, as RDS keeps it") as caught:
+        catalog_environment(f"postgresql://u@db/lake#firn.credential=file:{tmp_path}/secret", {})
+    assert "c4nary" not in str(caught.value)
+    (tmp_path / "another").write_text("{c4nary")
+    found = catalog_environment(f"postgresql://u@db/lake#firn.credential=file:{tmp_path}/another", {})
+    assert found[NAME] == "{c4nary"
+
+
+def test_a_place_that_is_refused_is_named_with_what_roles_may_read() -> None:
+    def refused(place: str) -> tuple[str, ...]:
+        raise TransientError("secretsmanager refused get_secret_value: AccessDeniedException")
+
+    place = "secretsmanager:firn/dev/catalog"
+    with pytest.raises(TransientError, match=f"at {place}: .*AccessDenied.* below firn/ENVIRONMENT/catalog/"):
+        catalog_environment(f"https://c.example.org#firn.credential={place}", {}, refused)

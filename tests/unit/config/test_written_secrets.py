@@ -36,6 +36,10 @@ ADDRESSES = (
     "https://c.example.org/?sig=c4nary",
     "nessie+https://u:c4nary@n.example.org/iceberg",
     "thrift://u:c4nary@m:9083",
+    "thrift://a:9083,thrift://u:c4nary@b:9083",
+    "postgresql://u:4#c4nary@db/lake",
+    "https://c.example.org/#header.Cookie=session%3Dc4nary",
+    "https://c.example.org/#gcs.encryption-key=c4nary",
 )
 PLACES = (
     "s3://key:c4nary@bucket/p",
@@ -55,6 +59,9 @@ PARAMETERS = (
     "--conf spark.hadoop.fs.s3a.secret.key=c4nary",
     "--conf spark.executorEnv.AWS_SECRET_ACCESS_KEY=c4nary",
     "--conf spark.authenticate.secret=c4nary",
+    "--conf=spark.hadoop.fs.s3a.secret.key=c4nary",
+    "--conf spark.driver.extraJavaOptions=-Djavax.net.ssl.keyStorePassword=c4nary",
+    "--conf 'spark.executor.extraJavaOptions=-Xss4m -Dacme.passphrase=c4nary'",
 )
 NONE = (
     "",
@@ -64,11 +71,16 @@ NONE = (
     "https://[::1]:8181/api#firn.credential=file%3A%2Fetc%2Ffirn%2Fsecret&oauth2-server-uri=https%3A%2F%2Flogin%2Ftokens",
     "https://c#header.X-Iceberg-Access-Delegation=vended-credentials&rest.sigv4-enabled=true&rest.signing-name=glue",
     "sqlite:////data/a,b#c:d@e.db?timeout=3",
+    "thrift://m:9083#hadoop.hive.metastore.kerberos.principal=hive/_HOST@ACME.ORG",
+    "thrift://a:9083,thrift://b:9083#hadoop.hive.metastore.kerberos.principal=hive%2F_HOST%40ACME.ORG",
+    "https://c.example.org#scope=catalog:read@acme",
     "abfss://lake@acme.dfs.core.windows.net/warehouse",
     "s3://acme-lake/tokens/secret",
     "--conf spark.emr-serverless.driverEnv.FIRN_AZURE_KEY=secretsmanager:firn/dev/azure --py-files s3://b/firn.zip",
     "--conf spark.executorEnv.GOOGLE_APPLICATION_CREDENTIALS=/etc/google.json",
     "--conf spark.executorEnv.AZURE_FEDERATED_TOKEN_FILE=/var/run/token",
+    "--conf spark.acme.password=EMR.secret@arn:aws:secretsmanager:us-east-1:123456789012:secret:firn/dev/db-a1B2c3",
+    "--conf spark.executorEnv.DATABASE_SECRET=arn:aws:secretsmanager:us-east-1:123456789012:secret:db --conf spark.x=1",
     "--conf spark.hadoop.fs.s3.customAWSCredentialsProvider=com.amazonaws.Chain --conf spark.executor.memory=4g",
 )
 
@@ -127,6 +139,21 @@ def test_firn_yaml_takes_none_and_repeats_none(line: str) -> None:
     assert "c4nary" not in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["credential", "token", "s3.secret-access-key"])
+def test_a_place_behind_another_name_is_not_taken_for_the_secret(name: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^{name} in the catalog's address is not fetched .*#firn\.credential="):
+        read_address(f"https://c.example.org#warehouse=lake&{name}=secretsmanager:firn/dev/catalog/c")
+
+
+def test_what_firn_yaml_takes_is_an_address_that_jobs_are_given() -> None:
+    line = (
+        "catalog: {type: hive, uri: 'thrift://a:9083', "
+        "properties: {hadoop.hive.metastore.kerberos.principal: hive/_HOST@ACME.ORG}}"
+    )
+    read = parse(f"{line}\nstreams: {{shop: {{tables: {{'*': {{to: 'shop.{{table}}'}}}}}}}}\n")
+    assert read_address(read.catalog.address).properties == read.catalog.properties
+
+
 class _Emr:
     def start_job_run(self, **request: Any) -> dict[str, str]:
         raise AssertionError(request)
@@ -175,6 +202,12 @@ def test_what_is_said_of_a_storage_that_does_not_answer_holds_no_signature(
         with pytest.raises(StorageUnavailable) as caught:
             ask()
         assert "c4nary" not in f"{caught.value!r} {caught.value.__cause__!r} {caplog.text} {store!r}"
+
+
+def test_parameters_of_spark_are_named_as_such_behind_a_flag_too() -> None:
+    jobs = EmrJobs(Settings(staging="s3://b", spark_submit_parameters=PARAMETERS[0]), _Emr())
+    with pytest.raises(ConfigError, match=r"^FIRN_SPARK_SUBMIT_PARAMETERS of a job holds the secret "):
+        jobs.start_script("care.py", ["--do", "compact", "--dry-run"], "c-1", "token", {})
 
 
 def test_a_table_may_be_called_as_a_secret_is() -> None:

@@ -18,8 +18,15 @@ def test_another_catalog_is_refused_and_the_one_of_before_is_named(tmp_path: Pat
         keep(tmp_path, "gs://a/staging", HIVE)
     keep(tmp_path, "gs://b/staging", HIVE)
     kept = json.loads((tmp_path / "catalogs.json").read_text())
-    assert kept == {"gs://a/staging": "https://user@catalog.example.org/api", "gs://b/staging": HIVE}
+    assert kept == {"gs://a/staging": "https://user@catalog.example.org/api#warehouse=lake", "gs://b/staging": HIVE}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["catalogs.json"]
+
+
+def test_another_catalog_of_the_same_server_is_another_one(tmp_path: Path) -> None:
+    keep(tmp_path, "gs://a/staging", "https://c.example.org/api#scope=x&warehouse=s3://lake/dev")
+    keep(tmp_path, "gs://a/staging", "https://c.example.org/api#warehouse=s3%3A%2F%2Flake%2Fdev&scope=y")
+    with pytest.raises(OtherCatalog, match=r"#warehouse=s3://lake/dev, and not to \S+#warehouse=s3://lake/prod"):
+        keep(tmp_path, "gs://a/staging", "https://c.example.org/api#warehouse=s3://lake/prod")
 
 
 def test_a_folder_of_before_is_known_by_its_own_catalog(tmp_path: Path) -> None:

@@ -101,6 +101,8 @@ def test_the_secret_of_another_catalog_is_known_to_who_opens_it_and_to_no_other(
         ("postgresql://firn@db.example.org:5432/lake#firn.credential=secretsmanager:firn/dev/catalog/pg", True),
         ("https://a:8181/x,https://b:8181/x#warehouse=lake&firn.credential=ssm:/firn/dev/catalog/c", True),
         ("https://c.example.org:8181/x#scope=lake@acme", True), ("https://[::1]:8181/x#scope=lake@acme", True),
+        ("thrift://a:9083,thrift://b:9083#hadoop.hive.metastore.kerberos.principal=hive/_HOST@ACME.ORG", True),
+        ("https://c.example.org#scope=a:b@acme", True), ("postgresql://u:4#c4nary@db.example.org/lake", False),
         ("postgresql://firn:c4nary@db.example.org/lake", False), ("https://u:c4n/ary@c.example.org/", False),
         ("https://c.example.org/#token=c4nary", False), ("https://c.example.org/#x=y&credential=a:c4nary", False),
     ],

@@ -35,6 +35,7 @@ def remember(
 @pytest.fixture(autouse=True)
 def _nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vended_keys, "_known", {})
+    monkeypatch.setattr(vended_keys, "_spoken_of", {})
 
 
 def key_of(location: str) -> str | None:
@@ -73,6 +74,32 @@ def test_keys_to_every_bucket_are_used_for_the_tables_own_files_alone() -> None:
     assert key_of("s3://lake/u/data/a.parquet") is None
 
 
+def test_keys_wider_than_a_table_are_not_those_of_the_next_one() -> None:
+    other = CONFIG | {"s3.access-key-id": "OTHER"}
+    remember("s3://lake/t", {}, {"s3://lake/": CONFIG}, write_data_path="s3://files/t")
+    remember("s3://lake/u", {}, {"s3://lake/": other, "s3://lake/u/data": CONFIG | {"s3.access-key-id": "NEAR"}})
+    remember("s3://lake/v", {})
+    assert key_of("s3://lake/t/data/a") == "VENDED"
+    assert key_of("s3://lake/u/metadata/a") == "OTHER"
+    assert key_of("s3://lake/u/data/a") == "NEAR"
+    assert key_of("s3://lake/v/data/a") is None, "the catalog leaves that one to the job's own"
+    assert key_of("s3://files/t/a") is None
+
+
+def test_of_what_a_catalog_no_longer_speaks_no_older_keys_are_used() -> None:
+    remember("s3://lake/t", CONFIG, {"s3://lake/t/data": CONFIG | {"s3.access-key-id": "ENDED"}})
+    vended_keys.take(vended_keys.planned())
+    remember("s3://lake/t", CONFIG | {"s3.access-key-id": "NEWER"})
+    assert key_of("s3://lake/t/data/a") == "NEWER"
+
+
+def test_a_worker_has_no_keys_of_an_earlier_task() -> None:
+    remember("s3://lake/t", CONFIG)
+    vended_keys.take(vended_keys.planned())
+    vended_keys.take(())
+    assert key_of("s3://lake/t/data/a") is None
+
+
 def test_newer_keys_take_the_place_of_older_ones_and_a_table_may_come_without_any() -> None:
     remember("s3://lake/t", CONFIG)
     remember("s3://lake/t", CONFIG | {"s3.access-key-id": "NEWER"})
@@ -104,8 +131,10 @@ class Expired(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     status: ClassVar[int] = 403
+    tokens: ClassVar[list[str | None]] = []
 
     def any(self) -> None:
+        self.tokens.append(self.headers.get("x-amz-security-token"))
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
         said = b"<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>"
         self.send_response(self.status)
@@ -123,10 +152,13 @@ class Expired(BaseHTTPRequestHandler):
 @pytest.mark.parametrize("status", [400, 403])
 def test_keys_that_ended_fail_the_run_and_hold_no_table(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Expired, "status", status)
+    monkeypatch.setattr(Expired, "tokens", [])
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "the job's own")
     server = ThreadingHTTPServer(("127.0.0.1", 0), Expired)
     server.daemon_threads = True
     Thread(target=server.serve_forever, daemon=True).start()
-    remember("s3://lake/t", CONFIG | {"s3.endpoint": f"http://127.0.0.1:{server.server_port}"})
+    told = CONFIG | {"s3.endpoint": f"http://127.0.0.1:{server.server_port}"}
+    remember("s3://lake/t", {name: value for name, value in told.items() if status == 403 or "token" not in name})
     files, path = Objects("s3://lake/t"), "s3://lake/t/data/a.parquet"
     asks: list[Callable[[], object]] = [
         lambda: files.open(path), lambda: files.part(path, 0, 4), lambda: files.write(path, pa.py_buffer(b"x")),
@@ -140,3 +172,4 @@ def test_keys_that_ended_fail_the_run_and_hold_no_table(status: int, monkeypatch
     finally:
         server.shutdown()
         server.server_close()
+    assert {*Expired.tokens} == ({"c4nary-too"} if status == 403 else {None}), "none of the job's own goes along"

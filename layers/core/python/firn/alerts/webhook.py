@@ -125,7 +125,7 @@ def _connected(place: _Place, *, local: bool) -> socket.socket:
         except (OSError, ValueError) as error:
             plain.close()
             why = type(error).__name__
-    raise _Refused(f"no address of the URL's host could be reached, or proved to be its own ({why})")
+    raise _Refused(f"no address of the URL's host can be reached, or has a certificate for that host ({why})")
 
 
 def _asked(plain: socket.socket, place: _Place, body: bytes, headers: Mapping[str, str], now: datetime) -> TryResult:

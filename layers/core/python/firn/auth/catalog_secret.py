@@ -3,14 +3,16 @@
 firn.yaml, jobs and commands are told the place alone; whoever opens the catalog goes there.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from firn.auth.secrets import Secrets
 from firn.config.catalogs import CREDENTIAL_PLACE, FROM_ENVIRONMENT, read_address
-from firn.errors import ConfigError
+from firn.errors import ConfigError, TransientError
 
 _SECRETS: Final = Secrets()
+_JSON: Final = re.compile(r'\{("\w+":|$)')  # its first word
 _NAME: Final = f"{FROM_ENVIRONMENT}CREDENTIAL"
 
 
@@ -31,9 +33,19 @@ def catalog_environment(
         raise ConfigError(f"{CREDENTIAL_PLACE} under catalog.properties {error}") from None
     except ConfigError:
         found = ()
+    except TransientError as error:
+        raise TransientError(
+            f"the catalog's secret at {place}: {error}; the template's roles may read what is below "
+            "firn/ENVIRONMENT/catalog/ (docs/deploy-aws.md)"
+        ) from error
     if not found:
         raise ConfigError(
             f"there is no secret at {place}: create it with CLIENT_ID:SECRET in it (a database's: its password), or "
             f"correct {CREDENTIAL_PLACE} under catalog.properties in firn.yaml"
+        )
+    if _JSON.match(found[0]):
+        raise ConfigError(
+            f"the secret at {place} is JSON, as RDS keeps it, and the text itself is taken: put the password (of a "
+            f"REST catalog CLIENT_ID:SECRET) alone into a secret of its own, and name that by {CREDENTIAL_PLACE}"
         )
     return {**environment, _NAME: found[0]}

@@ -4,7 +4,7 @@ told of it. Pure: nothing is opened here.
 One text is the address of a catalog, as jobs and commands are given it:
 
     sqlite:////data/catalog.db
-    postgresql://user@host:5432/database#firn.credential=secretsmanager:firn/dev/catalog
+    postgresql://user@host:5432/database#firn.credential=secretsmanager:firn/dev/catalog/pg
     glue://  or  glue://123456789012
     https://a.example.org/api,https://b.example.org/api#warehouse=lake
 
@@ -20,7 +20,7 @@ from typing import Final
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from firn.config.region import region_of
-from firn.config.written_secrets import secret_in
+from firn.config.written_secrets import is_secret_name, secret_in
 from firn.errors import ConfigError
 
 BUSY_TIMEOUT_SECONDS: Final = 30
@@ -52,9 +52,9 @@ CREDENTIAL_PLACE: Final = "firn.credential"
 """The property that says where the property `credential` is: secretsmanager:NAME, ssm:/NAME or file:/PATH."""
 
 CREDENTIALS: Final = (
-    f"the catalog's credentials: {FROM_ENVIRONMENT}CREDENTIAL (CLIENT_ID:SECRET) or {FROM_ENVIRONMENT}TOKEN in the "
-    f"environment, of the jobs too, or what {CREDENTIAL_PLACE} names the place of; AWS_* for Glue and for requests "
-    "that AWS signs"
+    f"the catalog's credentials: {FROM_ENVIRONMENT}CREDENTIAL (CLIENT_ID:SECRET, or a database's password) or "
+    f"{FROM_ENVIRONMENT}TOKEN in the environment, of the jobs too, or what {CREDENTIAL_PLACE} names the place of; "
+    "AWS_* for Glue and for requests that AWS signs"
 )
 """For the text of an error of whoever is not let in."""
 
@@ -142,6 +142,12 @@ def read_address(text: str) -> Address:
     if strange:
         raise ConfigError(f"{strange[0]!r} in the catalog's address has no scheme: write each as {kind.example}")
     properties = dict(parse_qsl(told, keep_blank_values=True))
+    for name, value in properties.items():
+        if name != CREDENTIAL_PLACE and is_secret_name(name) and value.lower() not in ("", "true", "false"):
+            raise ConfigError(
+                f"{name} in the catalog's address is not fetched from a place, {CREDENTIAL_PLACE} alone is: "
+                f"{BY_REFERENCE}"
+            )
     for name, _ in _WAITS:
         if not re.fullmatch(r"\d+(\.\d+)?", properties.get(name, "1")):
             raise ConfigError(f"the catalog's {name} is {properties[name]!r}: write a number of seconds, such as 30")

@@ -18,7 +18,7 @@ def check_fields(
     if schema is None:
         for name in key or ():
             if name in columns and columns[name].type.holds("map"):
-                section.note("key", f"{shown(name)} is a map, and no two are told apart; name other columns")
+                section.note("key", f"{shown(name)} is a map, and a map is no key; name other columns")
             elif name in columns and columns[name].type.holds("struct"):
                 section.note("key", f"{shown(name)} is a struct, which can't be told apart from others; name its parts")
         return {}

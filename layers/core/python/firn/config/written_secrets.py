@@ -10,14 +10,16 @@ from urllib.parse import unquote
 
 from firn.config.secret_addresses import place_of
 
-# user:password@host. A port is digits up to a slash; anything else there is a password, also one with a slash in it.
-_PASSWORD: Final = re.compile(r"://[^/@:\[\s]*:(?:[^/@\s]+|\d*[^/\d@\s][^@\s]*)@")
+# user:password@host. Digits are a port up to a slash, a setting behind the address or the next address; anything else
+# there is a password, also one with a slash in it.
+_PASSWORD: Final = re.compile(r"://[^/@:\[\s#?]*:(?!\d*/|\d+[#?][\w.%-]+=|\d+,\s*[a-z+]+://)[^@\s]+@")
 # Of these the name alone may be a token.
 _USER: Final = re.compile(r"(?:https?|thrift)://[^/?#@\s,]+@")
-_SETTING: Final = re.compile(r"(?:^|[?#&;\s\"'])([A-Za-z_][\w.%-]*)=([^&;#\s]*)")
+# Also behind the options of Java and of Spark: -Dname=value, --conf=name=value. A value may hold settings of its own.
+_SETTING: Final = re.compile(r"(?:^|[?#&;\s\"']|(?<![^\s\"'=])(?:-D|--(?:conf=)?))([A-Za-z_][\w.%-]*)=(?=([^&;#\s]*))")
 _NAMED: Final = re.compile(
-    r"passw(or)?d|pwd|secret|token|credential|authorization|signature|connection[-_.]?string"
-    r"|(access|account|private|api|shared|storage)[-_.]?key|(^|[-_.])(sas|sig)($|[-_.])",
+    r"passw(or)?d|passphrase|pwd|secret|token|credential|authorization|cookie|signature|connection[-_.]?string"
+    r"|(access|account|private|api|shared|storage)[-_.]?key|cryption[-_.]?key$|(^|[-_.])(sas|sig)($|[-_.])",
     re.IGNORECASE,
 )
 # What is said of secrets, and is none: where one is, who gives it out, for how long.
@@ -26,6 +28,9 @@ _ABOUT: Final = re.compile(
     r"GOOGLE_APPLICATION_CREDENTIALS)$",
     re.IGNORECASE,
 )
+# A secret of Secrets Manager by its ARN; EMR Serverless goes to what stands behind EMR.secret@ by itself. Source: EMR
+# Serverless User Guide, "Secrets Manager for data protection".
+_OF_AWS: Final = re.compile(r"EMR\.secret@[\w/+=.@:-]+|arn:[a-z-]+:secretsmanager:[\w/+=.@:-]+")
 _PRIVATE_KEY: Final = "-----BEGIN "
 
 
@@ -37,7 +42,7 @@ def is_secret_name(name: str) -> bool:
 def secret_in(text: str) -> str | None:
     """What kind of secret the text holds, for people; None if none is seen. The secret itself is never in it.
 
-    A place of a secret (secretsmanager:…, ssm:…, file:…), `true` and `false` are none.
+    A place of a secret (secretsmanager:…, ssm:…, file:…, EMR.secret@…, an ARN), `true` and `false` are none.
     """
     return _secret_in(text) or (_secret_in(unquote(text)) if "%" in text else None)
 
@@ -58,7 +63,7 @@ def _secret_in(text: str) -> str | None:
 
 def _is_reference(value: str) -> bool:
     value = unquote(value).strip("\"'")
-    if value.lower() in ("", "true", "false"):
+    if value.lower() in ("", "true", "false") or _OF_AWS.fullmatch(value):
         return True
     try:
         place_of(value)

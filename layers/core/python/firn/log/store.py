@@ -71,7 +71,7 @@ class Stored(NamedTuple):
     modified: datetime
 
 
-def open_store(url: str, *, seconds: int = 8, keys: Mapping[str, str] | None = None) -> Store:
+def open_store(url: str, *, seconds: int = 8, keys: Mapping[str, Any] | None = None) -> Store:
     """The store at `url`: `s3://bucket/prefix`, `gs://…`, `abfss://container@account.dfs.core.windows.net/prefix`,
     `az://container/prefix`, `file:///folder` (made if absent) or `memory://name`.
 

@@ -113,7 +113,9 @@ class EmrJobs:
         s = self._settings
         if (why := unreachable(s.catalog_uri, s.jobs_region)) is not None:
             raise ConfigError(why)  # what is staged waits, and no attempt is counted
-        _expect_no_secret([*arguments, s.spark_submit_parameters])
+        _expect_no_secret(arguments)
+        if (held := secret_in(s.spark_submit_parameters)) is not None:
+            raise _holds_secret("FIRN_SPARK_SUBMIT_PARAMETERS", held)
         if s.job_sha256:  # start.py runs the script out of the archive, once that has this hash
             folder, _, script = entry_point.rpartition("/")
             entry_point, arguments = f"{folder}/{START}", [s.job_sha256, script, *arguments]
@@ -162,12 +164,15 @@ def _expect_no_secret(words: Sequence[str]) -> None:
         is_named = before.startswith("--") and is_secret_name(before)
         held = secret_in(f"{before.lstrip('-')}={word}" if is_named else word)
         if held is not None:
-            where = before if before.startswith("--") else "FIRN_SPARK_SUBMIT_PARAMETERS"
-            raise ConfigError(
-                f"{where} of a job holds {held} and whoever may look at job runs could read it: take it out, and name "
-                "the place of the secret instead (firn.credential behind the catalog's address, FIRN_AZURE_KEY "
-                "or FIRN_AZURE_SAS for a storage account), which the job reads by itself"
-            )
+            raise _holds_secret(before if before.startswith("--") else "an argument", held)
+
+
+def _holds_secret(where: str, held: str) -> ConfigError:
+    return ConfigError(
+        f"{where} of a job holds {held} and whoever may look at job runs could read it: take it out, and name "
+        "the place of the secret instead (firn.credential behind the catalog's address, FIRN_AZURE_KEY "
+        "or FIRN_AZURE_SAS for a storage account), which the job reads by itself"
+    )
 
 
 def _failure(operation: str, error: Any) -> FirnError:

@@ -109,7 +109,7 @@ def decimal(precision: int, scale: int) -> Type:
 def fixed(length: int) -> Type:
     """fixed[length], 1 to MAX_FIXED bytes, else ValueError."""
     if not 1 <= length <= MAX_FIXED:
-        raise ValueError(f"fixed[{length}] does not exist here: the length is 1 to {MAX_FIXED:,} bytes; write binary")
+        raise ValueError(f"fixed[{length}]: the length is 1 to {MAX_FIXED:,} bytes; write binary")
     return Type("fixed", length=length)
 
 
@@ -121,7 +121,9 @@ def list_of(element: Type) -> Type:
 def map_of(key: Type, value: Type) -> Type:
     """map<key, value>. ValueError for keys that have parts, or that equal others by rounding."""
     if key.nested or key in (FLOAT, DOUBLE):
-        raise ValueError(f"map<{key}, …> can't be told apart from others by its keys; write map<string, {value}>")
+        raise ValueError(
+            f"a map's keys can't be {key}: equal ones may be written differently; write map<string, {value}>"
+        )
     return Type("map", entry=(key, value))
 
 
