@@ -67,7 +67,7 @@ MUTANTS: Final = (
         f"{_LAKE}/catalogs/metadata_writer.py",
         "    if after.last_updated_ms < last - _SKEW:\n",
         "    if False:\n",
-        (f"{_TESTS}/test_metadata_writer.py::test_a_clock_that_is_behind_writes_nothing_that_spark_can_not_read",),
+        (f"{_TESTS}/test_metadata_writer.py::test_a_clock_that_is_behind_writes_nothing_that_spark_can_not_read[3]",),
     ),
     Mutant(
         "after an expiry a time means a snapshot from before what went",
