@@ -15,7 +15,7 @@ _PASSING = (
     "CommitStateUnknownException", "CommitFailedException", "LostRace", "another job was quicker",
     "Found conflicting files", "Found new conflicting", "Missing required files to delete",
     # One whose clock is ahead by more than a minute: by and by ours is there too.
-    "Invalid update timestamp",
+    "Invalid update timestamp", "Expected sorted snapshot log entries",
     # The catalog and its locks.
     "ServiceUnavailableException", "ServiceFailureException", "RESTException", "UncheckedSQLException",
     "UncheckedInterruptedException", "SQLITE_BUSY", "SQLITE_LOCKED", "SQLTransientException", "GlueException",

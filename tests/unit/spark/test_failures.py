@@ -33,6 +33,7 @@ def spark(text: str) -> PySparkException:
         (spark("java.lang.IllegalArgumentException: Cannot convert"), "terminal"),
         (spark("java.lang.IllegalArgumentException: Invalid update timestamp 5: before last snapshot log entry at 9"),
          "transient"),
+        (spark("java.lang.IllegalArgumentException: [BUG] Expected sorted snapshot log entries."), "transient"),
         (spark("py4j.Py4JException: Cannot obtain a new communication channel"), "transient"),
         (spark("py4j.Py4JException: An exception was raised by the Python Proxy. Return Message: x"), "terminal"),
         (spark("org.apache.thrift.transport.TTransportException: null"), "transient"),
