@@ -16,7 +16,7 @@ from datetime import date, datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final
 
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import SparkSession
 
 from firn.changes.decode.iceberg_fields import column_of
 from firn.changes.decode.texts import Change, changes_form, retyped
@@ -158,7 +158,7 @@ def _registered(spark: SparkSession, old: Type, new: Type) -> str:
     name = "firn_" + re.sub(r"\W+", "_", f"{old} to {new}")
 
     def convert(value: Any) -> Any:
-        return None if value is None else _change(old, new)(_stored(value))
+        return None if value is None else _change(old, new)(_stored(value, old))
 
     spark.udf.register(name, convert, _ddl(new))
     return name
@@ -174,23 +174,31 @@ def _ddl(kind: Type) -> str:
 
 
 def _passed(value: str, kind: Type) -> str:
-    """SQL for the value as Python gets it whole: to a timestamp with zone it would apply the machine's own zone."""
-    if kind.element is not None and kind.holds("timestamptz"):
+    """SQL for the value as Python gets it whole: to a timestamp with zone it would apply the machine's own zone, and a
+    map comes as its entries, since Spark's bytes are no key of Python's."""
+    if not (kind.holds("timestamptz") or kind.holds("map")):
+        return value
+    if kind.element is not None:
         return f"transform({value}, x -> {_passed('x', kind.element)})"
-    if kind.entry is not None and kind.holds("timestamptz"):
-        values = f"transform_values({value}, (k, x) -> {_passed('x', kind.entry[1])})"
-        return f"transform_keys({values}, (k, x) -> {_passed('k', kind.entry[0])})"
-    return f"unix_micros({value})" if kind.name == "timestamptz" else value
+    if kind.entry is not None:
+        key, item = (_passed(f"x.{name}", part) for name, part in zip(("key", "value"), kind.entry, strict=True))
+        return f"transform(map_entries({value}), x -> struct({key} AS key, {item} AS value))"
+    if kind.fields:
+        parts = (f"{_literal(name)}, {_passed(f'{value}.{quoted(name)}', part)}" for name, part in kind.fields)
+        return f"CASE WHEN {value} IS NOT NULL THEN named_struct({', '.join(parts)}) END"
+    return f"unix_micros({value})"
 
 
-def _stored(value: Any) -> Any:
-    """A value as Spark gives it to Python, as the codec has it."""
-    if isinstance(value, list):
-        return [_stored(item) for item in value]
-    if isinstance(value, Row):
-        return {name: _stored(part) for name, part in value.asDict().items()}
-    if isinstance(value, dict):
-        return [(_stored(key), _stored(item)) for key, item in value.items()]
+def _stored(value: Any, kind: Type) -> Any:
+    """A value as Spark gives it to Python (`_passed`), as the codec has it."""
+    if value is None:
+        return None
+    if kind.element is not None:
+        return [_stored(item, kind.element) for item in value]
+    if kind.entry is not None:
+        return [tuple(map(_stored, entry, kind.entry)) for entry in value]
+    if kind.fields:
+        return {name: _stored(value[name], part) for name, part in kind.fields}
     if isinstance(value, datetime):
         return (value - _EPOCH) // timedelta(microseconds=1)
     return value.toordinal() - _EPOCH.toordinal() if isinstance(value, date) else value

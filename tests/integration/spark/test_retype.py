@@ -1,5 +1,6 @@
 """A column's type does not depend on how its changes were split over epochs."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -199,6 +200,27 @@ def test_maps_and_bytes_of_one_length_become_what_holds_them(spark: SparkSession
         1: {"id": 1, "m": [("a", 1), ("b", None)], "t": f'{{"1970-01-02":"{at}","1970-01-03":null}}', "f": b"\0\xff"},
         2: {"id": 2, "m": [("a", 2**40)], "t": '{"1970-01-02": null}', "f": b"\0"},
     }
+    assert letters(lake) == []
+
+
+def test_maps_by_bytes_and_maps_within_others_become_their_text(spark: SparkSession, tmp_path: Path) -> None:
+    kinds = "b: 'map<fixed[2], int>', l: 'list<map<binary, timestamptz>>'"
+    kinds += ", s: 'struct<m: map<binary, int>, at: timestamptz>'"
+    lake = Lake(spark, tmp_path, config(f"key: [id], columns: {{id: long, {kinds}}}"))
+    at = "2026-01-31T00:00:00.000001Z"
+    told = {"b": {"AP8=": 1, "AAA=": None}, "l": [{"AA==": at}, None], "s": {"m": {"AA==": 2}, "at": at}}
+    lake.land([event("c", 10, {"id": 1} | told), event("c", 11, {"id": 2})])
+    lake.config = published_configs.publish(
+        lake.store, config("key: [id], columns: {id: long, b: string, l: string, s: string}")
+    )
+    lake.land([event("c", 20, {"id": 3})])
+    found = rows(lake)
+    assert {name: found[1][name] for name in told} == {
+        "b": '{"AP8=":"1","AAA=":null}',
+        "l": json.dumps([f'{{"AA==":"{at}"}}', None], separators=(",", ":")),
+        "s": json.dumps({"m": '{"AA==":"2"}', "at": at}, separators=(",", ":")),
+    }
+    assert {found[n][name] for n in (2, 3) for name in told} == {None}
     assert letters(lake) == []
 
 

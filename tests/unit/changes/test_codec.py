@@ -447,6 +447,13 @@ def test_out_of_range_inside_an_array_is_a_null_element() -> None:
     assert codec.decode(b'{"x": [19723, -2147472691]}').values == [[19723, None]]
 
 
+def test_out_of_range_in_a_map_is_a_null_value_and_no_map_has_a_null_key() -> None:
+    settings = replace(SETTINGS, out_of_range="null")
+    codec = RowCodec([Column("x", parse("map<int, date>")), Column("y", parse("map<date, int>"))], None, settings)
+    image = b'{"x": [[1, 19723], [2, -2147472691]], "y": [[19723, 1], [-2147472691, 2]]}'
+    assert codec.decode(image).values == [[(1, 19723), (2, None)], None]
+
+
 # maps
 
 
