@@ -178,4 +178,4 @@ def test_wrong_keys_and_a_bucket_that_is_not_there_are_named(place: Place, monke
             assert "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY" in found["reach"].advice
     monkeypatch.setenv("AWS_REGION", "eu-wrong-1")
     found = {one.name: one for one in StorageCheck("s3://staging/a").checks()}
-    assert "AWS_REGION is eu-wrong-1: set the region that the bucket is in" in found["reach"].advice
+    assert "AWS_REGION is eu-wrong-1: set the bucket's region" in found["reach"].advice
