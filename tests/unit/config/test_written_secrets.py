@@ -1,13 +1,19 @@
 """No secret stands in an address, an argument of a job or Spark's parameters; and what is none is let through."""
 
+import re
+import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from firn.config.catalogs import KINDS, read_address
 from firn.config.reader import parse
 from firn.config.storage import SCHEMES, read_catalog_uri, read_place, read_staging, read_warehouse
+from firn.config.secret_addresses import place_of
 from firn.config.written_secrets import is_secret_name, secret_in
 from firn.errors import ConfigError, StorageUnavailable
 from firn.log.store import get, open_store, put_if_absent
@@ -93,6 +99,58 @@ def test_a_secret_is_seen_and_never_repeated(text: str) -> None:
 @pytest.mark.parametrize("text", NONE)
 def test_what_is_no_secret_is_let_through(text: str) -> None:
     assert secret_in(text) is None
+
+
+PARTS = (
+    *("://", "http://", "thrift://", "https://a:", "a", "1", "x.y", "[", "\n", "-D", "--", "--conf=", "_uri", "true"),
+    *(":", "@", "/", " ", ",", "#", "?", "=", "&", ";", "'", '"', "%41", "%3D", "%3a", "%40"),
+    *("token", "sig", "password", "file:/a", "ssm:/a", "secretsmanager:x", "EMR.secret@x"),
+)
+
+
+@given(st.lists(st.sampled_from(PARTS), max_size=14).map("".join))
+@settings(max_examples=1000)
+def test_what_is_seen_is_what_whole_patterns_see(text: str) -> None:
+    """Each pattern as it is read aloud, with all that may stand behind it: nothing is kept from one match to the next."""
+    assert secret_in(text) == (_seen(text) or (_seen(unquote(text)) if "%" in text else None))
+
+
+def _seen(text: str) -> str | None:
+    if re.search(r"://[^/@:\[\s#?]*:(?!\d*/|\d+[#?][\w.%-]+=|\d+,\s*[a-z+]+://)[^@\s]+@", text):
+        return "a password"
+    if re.search(r"(?:https?|thrift)://[^/?#@\s,]+@", text):
+        return "a user, which may be a token,"
+    before = r"(?:^|[?#&;\s\"']|(?<![^\s\"'=])(?:-D|--(?:conf=)?))"
+    for name, value in re.findall(before + r"([A-Za-z_][\w.%-]*)=(?=([^&;#\s]*))", text):
+        if is_secret_name(unquote(name)) and not _is_reference(unquote(value).strip("\"'")):
+            return "a shared access signature" if unquote(name).lower() == "sig" else f"the secret {unquote(name)}"
+    return None
+
+
+def _is_reference(value: str) -> bool:
+    if value.lower() in ("", "true", "false") or re.fullmatch(r"EMR\.secret@[\w/+=.@:-]+", value):
+        return True
+    try:
+        place_of(value)
+    except ValueError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    "unit", ["://a:b", "a='", "token=file:/a'", "x=true'token=true'", "%74oken=ssm:/a'", "http://a:"]
+)
+def test_a_long_text_takes_time_by_its_length(unit: str) -> None:
+    """Of 160 kB some took 7.5 seconds, and four times as long of twice as much."""
+    text = unit * (400_000 // len(unit))
+    began = time.process_time()
+    secret_in(text)
+    assert time.process_time() - began < 4
+
+
+def test_a_value_that_is_longer_than_any_place_is_a_secret() -> None:
+    assert secret_in(f"token=file:/{'a' * 4000}") is None
+    assert secret_in(f"token=file:/{'a' * 5000}") == "the secret token"
 
 
 @pytest.mark.parametrize("name", ["token", "s3.session-token", "AccountKey", "adls.sas-token.acme", "gcs.private_key"])

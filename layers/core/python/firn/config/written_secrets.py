@@ -11,12 +11,16 @@ from urllib.parse import unquote
 from firn.config.secret_addresses import place_of
 
 # user:password@host. Digits are a port up to a slash, a setting behind the address or the next address; anything else
-# there is a password, also one with a slash in it.
-_PASSWORD: Final = re.compile(r"://[^/@:\[\s#?]*:(?!\d*/|\d+[#?][\w.%-]+=|\d+,\s*[a-z+]+://)[^@\s]+@")
+# there is a password, also one with a slash in it, if an @ follows before the next blank.
+_PASSWORD: Final = re.compile(r":(?=//[^/@:\[\s#?]*:()(?!\d*/|\d+[#?][\w.%-]+=|\d+,\s*[a-z+]+://)[^@\s])")
+_PASSWORD_END: Final = re.compile(r"[@\s]|\Z")
 # Of these the name alone may be a token.
 _USER: Final = re.compile(r"(?:https?|thrift)://[^/?#@\s,]+@")
 # Also behind the options of Java and of Spark: -Dname=value, --conf=name=value. A value may hold settings of its own.
-_SETTING: Final = re.compile(r"(?:^|[?#&;\s\"']|(?<![^\s\"'=])(?:-D|--(?:conf=)?))([A-Za-z_][\w.%-]*)=(?=([^&;#\s]*))")
+_SETTING: Final = re.compile(r"(?:^|[?#&;\s\"']|(?<![^\s\"'=])(?:-D|--(?:conf=)?))([A-Za-z_][\w.%-]*)=")
+_SETTING_END: Final = re.compile(r"[&;#\s]|\Z")
+# No place of a secret is longer: the longest is a file's path.
+_LONGEST_PLACE: Final = 4096
 _NAMED: Final = re.compile(
     r"passw(or)?d|passphrase|pwd|secret|token|credential|authorization|cookie|signature|connection[-_.]?string"
     r"|(access|account|private|api|shared|storage)[-_.]?key|cryption[-_.]?key$|(^|[-_.])(sas|sig)($|[-_.])",
@@ -42,23 +46,44 @@ def is_secret_name(name: str) -> bool:
 def secret_in(text: str) -> str | None:
     """What kind of secret the text holds, for people; None if none is seen. The secret itself is never in it.
 
-    A place of a secret (secretsmanager:…, ssm:…, file:…, EMR.secret@…, an ARN), `true` and `false` are none.
+    A place of a secret (secretsmanager:…, ssm:…, file:…, EMR.secret@…, an ARN), `true` and `false` are none. It takes
+    time by the text's length, whatever is in it.
     """
     return _secret_in(text) or (_secret_in(unquote(text)) if "%" in text else None)
 
 
 def _secret_in(text: str) -> str | None:
-    if _PASSWORD.search(text):
+    if _holds_password(text):
         return "a password"
     if _USER.search(text):
         return "a user, which may be a token,"
     if _PRIVATE_KEY in text:
         return "a private key"
-    for name, value in _SETTING.findall(text):
-        name = unquote(name)
-        if is_secret_name(name) and not _is_reference(value):
+    end = -1
+    for found in _SETTING.finditer(text):
+        name, start = unquote(found[1]), found.end()
+        if not is_secret_name(name):
+            continue
+        if end < start:  # many values may have one end
+            end = _end(_SETTING_END, text, start)
+        if end - start > _LONGEST_PLACE or not _is_reference(text[start:end]):
             return "a shared access signature" if name.lower() == "sig" else f"the secret {name}"
     return None
+
+
+def _holds_password(text: str) -> bool:
+    end = -1
+    for found in _PASSWORD.finditer(text):
+        if end < found.end(1):  # many may have one end
+            end = _end(_PASSWORD_END, text, found.end(1))
+        if text.startswith("@", end):
+            return True
+    return False
+
+
+def _end(pattern: re.Pattern[str], text: str, start: int) -> int:
+    found = pattern.search(text, start)
+    return len(text) if found is None else found.start()
 
 
 def _is_reference(value: str) -> bool:
