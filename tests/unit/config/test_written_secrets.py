@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from firn.config.catalogs import KINDS, read_address
 from firn.config.reader import parse
-from firn.config.storage import SCHEMES, read_catalog_uri, read_place, read_staging, read_warehouse
 from firn.config.secret_addresses import place_of
+from firn.config.storage import SCHEMES, read_catalog_uri, read_place, read_staging, read_warehouse
 from firn.config.written_secrets import is_secret_name, secret_in
 from firn.errors import ConfigError, StorageUnavailable
 from firn.log.store import get, open_store, put_if_absent
@@ -111,7 +111,7 @@ PARTS = (
 @given(st.lists(st.sampled_from(PARTS), max_size=14).map("".join))
 @settings(max_examples=1000)
 def test_what_is_seen_is_what_whole_patterns_see(text: str) -> None:
-    """Each pattern as it is read aloud, with all that may stand behind it: nothing is kept from one match to the next."""
+    """Each pattern as it is read aloud: nothing is kept from one match to the next."""
     assert secret_in(text) == (_seen(text) or (_seen(unquote(text)) if "%" in text else None))
 
 
