@@ -16,6 +16,8 @@ _PASSING = (
     "Found conflicting files", "Found new conflicting", "Missing required files to delete",
     # One whose clock is ahead by more than a minute: by and by ours is there too.
     "Invalid update timestamp", "Expected sorted snapshot log entries",
+    # One that took our snapshot's number or row ids: some REST catalogs answer 400, not 409.
+    "older than last sequence number", "first-row-id is behind table next-row-id",
     # The catalog and its locks.
     "ServiceUnavailableException", "ServiceFailureException", "RESTException", "UncheckedSQLException",
     "UncheckedInterruptedException", "SQLITE_BUSY", "SQLITE_LOCKED", "SQLTransientException", "GlueException",

@@ -12,6 +12,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from pyiceberg.catalog.rest import OAUTH2_SERVER_URI, Endpoints, RestCatalog
+from pyiceberg.exceptions import BadRequestError, CommitFailedException
 from pyiceberg.table import CommitTableResponse, CreateTableTransaction, Table
 from requests import PreparedRequest, Response, Session
 from requests.adapters import HTTPAdapter
@@ -33,6 +34,10 @@ _REFUSED: Final = {
 }
 _MOST_SAID: Final = 300
 
+_OVERTAKEN: Final = ("older than last sequence number", "first-row-id is behind table next-row-id")
+"""So Iceberg says that another snapshot has taken a commit's number or row ids. Servers with Iceberg before 1.10, and
+others that took its words over, answer with it 400 in place of 409: the branch was as the commit required."""
+
 
 def open_rest(name: str, urls: Sequence[str], properties: Mapping[str, str]) -> RestCatalog:
     """The catalog of these servers. Raises TransientError that names them if none answers; what changes a table in a
@@ -52,7 +57,12 @@ class _RestCatalog(RestCatalog):
 
     def commit_table(self, table: Table, requirements: Any, updates: Any) -> CommitTableResponse:
         self._check_writable()
-        done: CommitTableResponse = super().commit_table(table, requirements, updates)
+        try:
+            done: CommitTableResponse = super().commit_table(table, requirements, updates)
+        except BadRequestError as error:
+            if any(words in str(error) for words in _OVERTAKEN):
+                raise CommitFailedException(str(error)) from error
+            raise
         return done
 
     def create_table(self, *given: Any, **named: Any) -> Table:
