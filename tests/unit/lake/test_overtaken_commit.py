@@ -13,8 +13,7 @@ from pyiceberg.table import Table
 
 from firn.errors import UnknownOutcome
 from firn_lake.catalogs.catalog import open_catalog
-from firn_lake.tables import MovedOn
-from firn_lake.writing.commit import land
+from firn_lake.writing.commit import MovedOn, land
 
 NUMBER = "Cannot add snapshot with sequence number 1 older than last sequence number 1"
 ROWS = "Cannot add a snapshot, first-row-id is behind table next-row-id: 0 < 4"

@@ -34,8 +34,8 @@ def spark(text: str) -> PySparkException:
         (spark("java.lang.IllegalArgumentException: Invalid update timestamp 5: before last snapshot log entry at 9"),
          "transient"),
         (spark("java.lang.IllegalArgumentException: [BUG] Expected sorted snapshot log entries."), "transient"),
-        (spark("org.apache.iceberg.exceptions.BadRequestException: Malformed request: Cannot add snapshot with sequence "
-               "number 3 older than last sequence number 3"), "transient"),
+        (spark("org.apache.iceberg.exceptions.BadRequestException: Malformed request: Cannot add snapshot with "
+               "sequence number 3 older than last sequence number 3"), "transient"),
         (spark("org.apache.iceberg.exceptions.BadRequestException: Malformed request: Cannot add a snapshot, "
                "first-row-id is behind table next-row-id: 1 < 2"), "transient"),
         (spark("org.apache.iceberg.exceptions.BadRequestException: Malformed request: no such field"), "terminal"),
