@@ -10,6 +10,7 @@ from firn.config.catalogs import shown
 from firn_local import commit_progress
 from firn_local.aws import REGION
 from firn_local.claim import AlreadyRunning
+from firn_local.config_process import NotReached
 from firn_local.intrinsics import TemplateError
 from firn_local.kept_catalog import OtherCatalog
 from firn_local.other_s3 import NoOtherS3
@@ -35,7 +36,7 @@ def up(options: Options, say: Callable[[str], None] = print) -> int:
     stack = Stack(options, say, ready=greet)
     try:
         stack.start()
-    except (StackError, NoOtherS3, OtherCatalog, AlreadyRunning, PortInUse, TemplateError) as error:
+    except (StackError, NoOtherS3, OtherCatalog, NotReached, AlreadyRunning, PortInUse, TemplateError) as error:
         print(f"firn: {error}", file=sys.stderr)
         return 2
     try:

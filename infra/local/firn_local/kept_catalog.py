@@ -3,6 +3,7 @@ would be missing from the tables of another one, and nobody would commit them ag
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qsl, urlencode
@@ -16,13 +17,21 @@ class OtherCatalog(Exception):
     """What is staged was committed to another catalog. The text says what to do."""
 
 
-def keep(folder: Path, staging: str, catalog: str) -> None:
+def keep(folder: Path, staging: str, catalog: str, reach: Callable[[], None] = lambda: None) -> None:
     """Note in `folder` that what is at `staging` is committed to `catalog`, at the first start that says so; neither a
-    password nor a property of the address is kept, but which catalog of its server it is. Raises OtherCatalog."""
+    password nor a property of the address is kept, but which catalog of its server it is.
+
+    reach  raises if the catalog does not answer: asked before it is noted. One that was noted may be away: what is
+           sent meanwhile is staged
+
+    Raises OtherCatalog, and what `reach` raises.
+    """
     file, now = folder / _FILE, _named(catalog)
     known = _read(file)
-    before = known.get(staging) or _of_older(folder, staging) or now
-    if before != now:
+    before = known.get(staging) or _of_older(folder, staging)
+    if not before:
+        reach()
+    elif before != now:
         raise OtherCatalog(
             f"what is staged at {staging} is committed to the catalog at {before}, and not to {now}, since the first "
             f"start: start it with that one, or with another --dir. If it is the same catalog at another address, or "

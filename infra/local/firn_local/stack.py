@@ -25,7 +25,7 @@ from firn.deployment.config_text import Watched, config_text
 from firn.errors import ConfigError
 from firn_local.aws import ACCESS_KEY, ACCOUNT, REGION, SECRET_KEY, AwsEndpoint, Observe, s3_authorization
 from firn_local.claim import Claim
-from firn_local.config_process import NotPublished, publish_apart
+from firn_local.config_process import NotPublished, publish_apart, reach_apart
 from firn_local.emr import EmrServerless
 from firn_local.emr_runs import JobRun, Runner
 from firn_local.emr_views import job_run
@@ -126,7 +126,7 @@ class Stack:
         self.stop()
 
     def start(self) -> None:
-        """Start all parts; requests are answered then. Raises StackError, NoOtherS3, OtherCatalog,
+        """Start all parts; requests are answered then. Raises StackError, NoOtherS3, OtherCatalog, NotReached,
         AlreadyRunning, PortInUse, TemplateError."""
         if self.options.config is not None and not self.options.config.is_file():
             raise StackError(
@@ -232,7 +232,7 @@ class Stack:
 
     def _storage(self, aws: AwsEndpoint, template: Template) -> dict[str, str]:
         """Make the stores, and name them and how they are reached. With `s3` the catalog is new too: its tables' files
-        went with memory. Raises NoOtherS3, OtherCatalog."""
+        went with memory. Raises NoOtherS3, OtherCatalog, NotReached."""
         other = self.options.other_s3
         if self.options.s3 or other is not None:
             folder = self.dir / ("s3" if other is None else "other_s3")  # what outlives memory is not lost with it
@@ -251,11 +251,20 @@ class Stack:
             data, catalog = (f"file://{self.dir}/staging", f"file://{self.dir}/warehouse"), self.dir / "catalog.db"
         uri = self.options.catalog or ("glue://" if self.options.glue else f"sqlite:///{catalog}")
         staging, warehouse = self.options.staging or data[0], self.options.warehouse or data[1]
-        if not staging.startswith("s3://") or other is not None:
-            keep(self.dir, staging, uri)
         reached = aws.credentials | ({} if other is None else other.variables)
         clouds = cloud_variables() if self.options.staging or self.options.warehouse else {}
-        return {**reached, "FIRN_STAGING": staging, "FIRN_WAREHOUSE": warehouse, "FIRN_CATALOG_URI": uri, **clouds}
+        places = {"FIRN_STAGING": staging, "FIRN_WAREHOUSE": warehouse, "FIRN_CATALOG_URI": uri}
+        variables = {**reached, **places, **clouds}
+
+        def reach() -> None:
+            if self.options.catalog:
+                reach_apart(variables)
+
+        if not staging.startswith("s3://") or other is not None:
+            keep(self.dir, staging, uri, reach)
+        else:
+            reach()
+        return variables
 
     def _image(self, package: Path) -> dict[str, str]:
         """The template's parameters for a packaged job. Raises StackError."""

@@ -7,8 +7,9 @@ import pytest
 
 from firn.log.published_configs import current
 from firn.log.store import open_store
-from firn_local.config_process import NotPublished, publish_apart
+from firn_local.config_process import NotPublished, NotReached, publish_apart, reach_apart
 from firn_local.publish import main
+from firn_local.stack import Options, Stack
 
 STREAMS = "streams: {web: {envelope: rows, tables: {users: {to: web.users, key: [id]}}}}\n"
 OWN = {"FIRN_CATALOG_URI": "sqlite:////here/catalog.db", "FIRN_WAREHOUSE": "file:///here/warehouse"}
@@ -61,3 +62,23 @@ def test_a_staging_store_that_hangs_is_named(tmp_path: Path) -> None:
         with pytest.raises(NotPublished, match=r"s3://lake/s has not taken .* within 3 s: `firn doctor") as caught:
             publish_apart(tmp_path / "firn.yaml", environment, seconds=3)
     assert "s3cret" not in str(caught.value)
+
+
+def catalog(uri: str, folder: Path) -> dict[str, str]:
+    return {"FIRN_CATALOG_URI": uri, "FIRN_WAREHOUSE": f"file://{folder}/warehouse"}
+
+
+def test_a_catalog_is_asked_once_before_a_stack_starts_with_it(tmp_path: Path) -> None:
+    reach_apart(catalog(f"sqlite:///{tmp_path}/c.db", tmp_path))
+    with pytest.raises(NotReached, match=r"at http://127\.0\.0\.1:1/api can't be used.*does not answer.*:1"):
+        reach_apart(catalog("http://127.0.0.1:1/api", tmp_path))
+    with socket.create_server(("127.0.0.1", 0)) as deaf, pytest.raises(NotReached, match="no answer within 3 s"):
+        reach_apart(catalog(f"http://127.0.0.1:{deaf.getsockname()[1]}", tmp_path), seconds=3)
+
+
+def test_a_stack_with_a_catalog_that_is_not_there_neither_starts_nor_notes_it(tmp_path: Path) -> None:
+    (tmp_path / "firn.yaml").write_text(STREAMS)
+    for address in ("http://127.0.0.1:1/api", "thrift://127.0.0.1:1"):
+        with pytest.raises(NotReached, match="nothing was noted of it"):
+            Stack(options := Options(tmp_path / "firn", port=0, config=tmp_path / "firn.yaml", catalog=address)).start()
+        assert not (options.dir / "catalogs.json").exists()

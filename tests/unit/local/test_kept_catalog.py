@@ -42,3 +42,18 @@ def test_a_note_that_is_damaged_is_not_taken_for_none(tmp_path: Path, text: str)
     (tmp_path / "catalogs.json").write_text(text, "latin-1")
     with pytest.raises(OtherCatalog, match=r"catalogs\.json can't be read"):
         keep(tmp_path, "gs://a/staging", HIVE)
+
+
+def test_a_catalog_that_does_not_answer_is_not_noted_and_one_that_was_noted_may_be_away(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def away() -> None:
+        asked.append("away")
+        raise ConnectionError("away")
+
+    with pytest.raises(ConnectionError):
+        keep(tmp_path, "gs://a/staging", "https://catalog.example.orgg/api", away)
+    assert list(tmp_path.iterdir()) == []
+    keep(tmp_path, "gs://a/staging", HIVE, lambda: asked.append("there"))
+    keep(tmp_path, "gs://a/staging", HIVE, away)
+    assert asked == ["away", "there"]
