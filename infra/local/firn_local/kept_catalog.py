@@ -6,9 +6,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
-from urllib.parse import parse_qsl, urlencode
 
-from firn.config.catalogs import shown
+from firn.config.catalogs import identity
 
 _FILE: Final = "catalogs.json"
 
@@ -26,7 +25,7 @@ def keep(folder: Path, staging: str, catalog: str, reach: Callable[[], None] = l
 
     Raises OtherCatalog, and what `reach` raises.
     """
-    file, now = folder / _FILE, _named(catalog)
+    file, now = folder / _FILE, identity(catalog, os.environ)
     known = _read(file)
     before = known.get(staging) or _of_older(folder, staging)
     if not before:
@@ -40,13 +39,6 @@ def keep(folder: Path, staging: str, catalog: str, reach: Callable[[], None] = l
     new = file.with_suffix(".new")
     new.write_text(json.dumps({**known, staging: now}, indent=2) + "\n", "utf-8")
     os.replace(new, file)
-
-
-def _named(catalog: str) -> str:
-    """One server of a REST catalog may have several: which of them, `warehouse` or `prefix` says."""
-    told = parse_qsl(catalog.partition("#")[2])
-    which = urlencode(sorted((name, value) for name, value in told if name in ("warehouse", "prefix")), safe="/:")
-    return f"{shown(catalog)}#{which}" if which else shown(catalog)
 
 
 def _read(file: Path) -> dict[str, str]:

@@ -8,6 +8,7 @@ from firn.config.catalogs import (
     KINDS,
     address_of,
     check_uri,
+    identity,
     is_read_only,
     jdbc_uri,
     pyiceberg_properties,
@@ -148,3 +149,37 @@ def test_an_address_of_another_kind_is_named_with_its_line(catalog: str, said: s
     with pytest.raises(ConfigError, match=r"firn.yaml:1: catalog.uri: ") as caught:
         parse(config(catalog))
     assert said in str(caught.value)
+
+
+GLUES = (
+    "glue://",
+    "glue://111111111111",
+    "glue://222222222222",
+    "glue://111111111111#client.region=eu-west-1",
+    "glue://#client.region=us-east-1",
+    "glue://#client.region=us-east-1&glue.endpoint=http://127.0.0.1:5000",
+)
+
+
+def test_two_catalogs_of_glue_are_told_apart_by_account_and_region() -> None:
+    here = {"AWS_REGION": "eu-central-1"}
+    assert len({identity(one, here) for one in GLUES}) == len(GLUES)
+    assert identity("glue://1", here) == identity("glue://#glue.id=1&glue.region=eu-central-1&s3.endpoint=x")
+    assert identity("glue://", here) != identity("glue://", {"AWS_REGION": "eu-west-1"})
+
+
+def test_what_says_how_a_catalog_is_reached_makes_no_other_one_of_it() -> None:
+    assert identity("https://u.example.org/api#scope=x&warehouse=lake") == "https://u.example.org/api#warehouse=lake"
+    named = {"PYICEBERG_CATALOG__FIRN__WAREHOUSE": "dev", "PYICEBERG_CATALOG__FIRN__TOKEN": "s3cret"}
+    assert identity("https://u.example.org/api", named) == "https://u.example.org/api#warehouse=dev"
+    assert identity("postgresql://firn@db/lake#firn.answer-seconds=5") == "postgresql://firn@db/lake"
+
+
+def test_both_engines_ask_glue_in_the_same_region() -> None:
+    address = read_address("glue://#glue.region=eu-west-1")
+    for told, name in ((pyiceberg_properties, "glue.region"), (spark_properties, "client.region")):
+        assert told(address, {"AWS_REGION": "us-east-1"})[name] == "eu-west-1"
+    both = read_address("glue://#glue.region=eu-west-1&client.region=us-east-1")
+    for told in (pyiceberg_properties, spark_properties):
+        with pytest.raises(ConfigError, match=r"glue\.region is eu-west-1 and its client\.region is us-east-1.*two"):
+            told(both, {})

@@ -29,6 +29,7 @@ def refused(text: str, reach: Reach) -> str | None:
         ("glue://123456789012", True),
         ("glue://#client.region=eu-central-1", True),
         ("glue://#client.region=us-east-1", False),
+        ("glue://#glue.region=us-east-1", False),
         ("https://glue.eu-central-1.amazonaws.com/iceberg", True),
         ("https://s3tables.eu-central-1.amazonaws.com/iceberg", True),
         ("https://abc123.execute-api.eu-central-1.amazonaws.com/prod", False),  # anybody's, on the internet

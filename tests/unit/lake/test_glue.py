@@ -8,6 +8,7 @@ from botocore.exceptions import ClientError
 from firn.errors import ConfigError, UnknownOutcome
 from firn_lake.catalogs.catalog import open_catalog
 from firn_lake.catalogs.glue import told
+from firn_lake.lake import Lake
 
 
 @pytest.mark.parametrize(("tries", "known"), [(0, True), (1, False)])
@@ -48,3 +49,11 @@ def test_a_database_that_the_role_may_not_look_into_holds_nothing_for_it() -> No
 def test_a_region_that_nobody_says_is_not_assumed(place: tuple[str, str]) -> None:
     with pytest.raises(ConfigError, match="set AWS_REGION"):
         open_catalog(*place, {})
+
+
+def test_two_lakes_of_glue_look_different() -> None:
+    def lake(uri: str) -> Lake:
+        return Lake(open_catalog(uri, "s3://lake/w", {"AWS_REGION": "eu-central-1"}))
+
+    assert repr(lake("glue://111111111111")) == "<lake glue://111111111111 in eu-central-1>"
+    assert repr(lake("glue://#client.region=eu-west-1")) == "<lake glue:// in eu-west-1>"

@@ -119,7 +119,9 @@ class Lake:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<lake {shown(self.catalog.properties.get('uri', self.catalog.name))}>"
+        told = self.catalog.properties
+        glue = f"glue://{told.get('glue.id', '')} in {told['glue.region']}" if "glue.region" in told else None
+        return f"<lake {shown(told.get('uri') or glue or self.catalog.name)}>"
 
     def _repr_html_(self) -> str:
         names = [".".join(one) for one in table_identifiers(self.catalog) if not one[-1].endswith(FACTS)]

@@ -250,11 +250,22 @@ REGION: Final = "client.region"
 """The property of a catalog that names the region of its AWS clients, in both engines; else it is the environment's."""
 
 
+def glue_region(properties: Mapping[str, str]) -> str | None:
+    """The region of Glue that a catalog's properties name; None for the environment's. Raises ConfigError where they
+    name two: Iceberg's Java side knows one for all its clients, PyIceberg another of Glue."""
+    of_glue, of_all = properties.get("glue.region"), properties.get(REGION)
+    if of_glue and of_all and of_glue != of_all:
+        raise ConfigError(
+            f"the catalog's glue.region is {of_glue} and its {REGION} is {of_all}, which are two catalogs: write {REGION}"
+        )
+    return of_all or of_glue
+
+
 def _glue(address: Address, environment: Mapping[str, str]) -> dict[str, str]:
     told = _own(address, environment)
     names = {
         "glue.endpoint": _first(environment, "AWS_ENDPOINT_URL_GLUE", "AWS_ENDPOINT_URL"),
-        "glue.region": told.get("glue.region") or told.get(REGION) or region_of(environment),
+        "glue.region": glue_region(told) or region_of(environment),
         "glue.access-key-id": environment.get("AWS_ACCESS_KEY_ID"),
         "glue.secret-access-key": environment.get("AWS_SECRET_ACCESS_KEY"),
         "glue.session-token": environment.get("AWS_SESSION_TOKEN"),
@@ -266,7 +277,7 @@ def _glue(address: Address, environment: Mapping[str, str]) -> dict[str, str]:
 def _glue_spark(address: Address, environment: Mapping[str, str]) -> dict[str, str]:
     """AWS Glue; commits are optimistic, by the version of Glue's table."""
     names = {
-        REGION: _own(address, environment).get(REGION) or region_of(environment),
+        REGION: glue_region(_own(address, environment)) or region_of(environment),
         "glue.id": address.places[0].removeprefix(_GLUE),
         "glue.endpoint": _first(environment, "AWS_ENDPOINT_URL_GLUE", "AWS_ENDPOINT_URL"),
     }
@@ -322,6 +333,24 @@ def servers(address: Address) -> Sequence[str]:
 def shown(uri: str) -> str:
     """An address for people: without a password, and without the properties."""
     return re.sub(r"(://[^/@:]*):[^/@]*@", r"\1@", uri.partition("#")[0])
+
+
+# What tells one catalog of a server from another; all else in an address says how it is reached.
+_WHICH: Final = {"rest": ("prefix", "warehouse"), "nessie": ("prefix", "warehouse"), "glue": ("glue.endpoint",)}
+
+
+def identity(uri: str, environment: Mapping[str, str] | None = None) -> str:
+    """Which catalog an address means: one text for one catalog, and no secret in it. Of a REST server with several it
+    says which, of Glue the account and the region. `environment`: which may name these too. Raises ConfigError."""
+    address = read_address(uri)
+    told = _own(address, environment or {})
+    which = {name: told[name] for name in _WHICH.get(address.kind, ()) if told.get(name)}
+    where = shown(uri)
+    if address.kind == "glue":
+        where = f"{_GLUE}{told.get('glue.id') or address.places[0].removeprefix(_GLUE)}"
+        if region := glue_region(told) or _first(environment or {}, "AWS_REGION", "AWS_DEFAULT_REGION"):
+            which[REGION] = region
+    return f"{where}#{urlencode(sorted(which.items()), safe='/:')}" if which else where
 
 
 def _first(environment: Mapping[str, str], *names: str) -> str | None:

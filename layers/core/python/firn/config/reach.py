@@ -6,7 +6,7 @@ from functools import cache
 from typing import Final
 from urllib.parse import urlsplit
 
-from firn.config.catalogs import REGION, Address, read_address, shown
+from firn.config.catalogs import Address, glue_region, read_address, shown
 from firn.config.model import Config, TableRule
 from firn.errors import ConfigError
 
@@ -59,7 +59,7 @@ def unreachable(uri: str, region: str, field: str = "CatalogUri, or catalog in f
 def _of_aws(address: Address, region: str) -> bool:
     """Whether it is Glue's, or an Iceberg REST endpoint of AWS's own, in that region."""
     if address.kind == "glue":
-        return address.properties.get(REGION, region) == region
+        return (glue_region(address.properties) or region) == region
     own = {f"{service}.{region}.{domain}" for service in _REST for domain in _AWS}
     return address.kind == "rest" and all(urlsplit(place).hostname in own for place in address.places)
 
