@@ -7,18 +7,18 @@ import pytest
 
 from firn_local.kept_catalog import OtherCatalog, keep
 
-REST = "https://user:secret@catalog.example.org/api#warehouse=lake"
+REST = "https://catalog.example.org/api#warehouse=lake&scope=y"
 HIVE = "thrift://metastore:9083"
 
 
 def test_another_catalog_is_refused_and_the_one_of_before_is_named(tmp_path: Path) -> None:
     keep(tmp_path, "gs://a/staging", REST)
-    keep(tmp_path, "gs://a/staging", "https://user:other@catalog.example.org/api#warehouse=lake&scope=x")
-    with pytest.raises(OtherCatalog, match=r"committed to the catalog at https://user@catalog.example.org/api"):
+    keep(tmp_path, "gs://a/staging", "https://catalog.example.org/api#warehouse=lake&scope=x")
+    with pytest.raises(OtherCatalog, match=r"committed to the catalog at https://catalog.example.org/api"):
         keep(tmp_path, "gs://a/staging", HIVE)
     keep(tmp_path, "gs://b/staging", HIVE)
     kept = json.loads((tmp_path / "catalogs.json").read_text())
-    assert kept == {"gs://a/staging": "https://user@catalog.example.org/api#warehouse=lake", "gs://b/staging": HIVE}
+    assert kept == {"gs://a/staging": "https://catalog.example.org/api#warehouse=lake", "gs://b/staging": HIVE}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["catalogs.json"]
 
 
