@@ -256,7 +256,7 @@ def glue_region(properties: Mapping[str, str]) -> str | None:
     of_glue, of_all = properties.get("glue.region"), properties.get(REGION)
     if of_glue and of_all and of_glue != of_all:
         raise ConfigError(
-            f"the catalog's glue.region is {of_glue} and its {REGION} is {of_all}: these are two catalogs, write {REGION}"
+            f"the catalog's glue.region is {of_glue} and its {REGION} is {of_all}: two catalogs; write {REGION}"
         )
     return of_all or of_glue
 

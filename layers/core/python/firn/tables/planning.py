@@ -5,7 +5,7 @@ An existing Iceberg table comes first, then the declaration in firn.yaml, then t
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from firn.changes.decode.row_schema import names_below
 from firn.changes.decode.texts import changes_form
@@ -88,7 +88,7 @@ def plan_columns(
         *declarations,
         *(name for name in offered if name not in declarations),
     ):  # what is declared comes first
-        if name in known:
+        if name in known or name in unwritable:
             continue
         column = declarations.get(name) or _smallest(offered[name])
         if taken.intersection(names_below(column.name, column.type)):
@@ -262,14 +262,25 @@ def check_mode(mode: str, existing: str | None) -> None:
         )
 
 
-def lacking_key(plan: ColumnPlan, key: Sequence[str], *, made: bool) -> str | None:
-    """Why no change can be a row of a mirror table with this key: a column of it is nowhere to be seen. None if all are
-    there. `made`: whether the table is.
+def lacking_key(
+    plan: ColumnPlan, key: Sequence[str], *, made: bool, stored: Mapping[str, Any] | None = None
+) -> str | None:
+    """Why no change can be a row of a mirror table with this key: a column of it is nowhere to be seen, or of a type
+    that tells no two rows apart. None if the key is fine. `made`: whether the table is; `stored`: its columns' types,
+    as its metadata has them.
 
     Of a table that is not made yet it is the changes that are at fault: they are dead letters, and the next ones may
     make it. Raises KeyChanged for one that is.
     """
-    missing = [name for name in key if name not in {column.name for column in plan.columns}]
+    types = {column.name: column.type for column in plan.columns}
+    for name in key:
+        kind = _with_parts(types.get(name)) or (_words((stored or {}).get(name)) if name in plan.unwritable else None)
+        if kind is not None:
+            why = f"{name[:100]}, which is in its key, is {kind}, by which Firn tells no rows apart"
+            if made:
+                raise KeyChanged(f"the table's column {why}; name other columns under `key` in firn.yaml")
+            return f"the column {why}; name other columns under `key` in firn.yaml, and replay"
+    missing = [name for name in key if name not in types]
     if not missing:
         return None
     if made:
@@ -280,3 +291,17 @@ def lacking_key(plan: ColumnPlan, key: Sequence[str], *, made: bool) -> str | No
         f"the table is not made yet, and no declaration and no change, with a value, names {missing[0]} of its key: "
         "declare it under `columns` and replay, or replay once the table is there"
     )
+
+
+def _with_parts(kind: Type | None) -> str | None:
+    """A type that has a map or a struct in it, in words; None for others. Lists are compared element by element."""
+    word = next((one for one in ("map", "struct") if kind is not None and kind.holds(one)), None)
+    return None if word is None or kind is None else f"a {word}" if kind.name == word else f"a list with a {word} in it"
+
+
+def _words(kind: Any) -> str:
+    """A type as Iceberg's metadata has it, in words."""
+    if isinstance(kind, Mapping):
+        word = str(kind.get("type"))
+        return f"a list of {_words(kind.get('element'))}" if word == "list" else f"a {word}"
+    return f"a {kind}"

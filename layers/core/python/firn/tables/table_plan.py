@@ -90,7 +90,12 @@ def planned(
         schemas=target.schemas(),
         bad_schemas=target.bad_schemas(),
         snapshot_reads=target.rule.snapshot_reads == "upsert",
-        no_key=lacking_key(plan, required, made=state is not None),
+        no_key=lacking_key(
+            plan,
+            required,
+            made=state is not None,
+            stored={one["name"]: one["type"] for one in state.fields} if state else {},
+        ),
         several=mode.keyed and are_several(fed_by(state, target.fed)),
         names=target.names,
         unnamed=plan.unnamed,
