@@ -2,7 +2,7 @@
 
 import json
 import os
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from firn.changes.change import Parsed
@@ -34,7 +34,14 @@ def _bytes(value: Any) -> bytes | None:
 def stage(lake: Lake, events: list[Raw]) -> str:
     """Puts a batch into the log without ingest. -> its id."""
     lake.now += timedelta(seconds=1)
-    batch = layout.batch_id(lake.stream, lake.now, os.urandom(8))
+    data, batch = parsed_of(lake.stream, events, lake.now, lake.config.sha)
+    assert put_if_absent(lake.store, layout.staged_path(batch), data)
+    return batch
+
+
+def parsed_of(stream: str, events: list[Raw], now: datetime, config: str = "") -> tuple[bytes, str]:
+    """A batch's bytes and its id."""
+    batch = layout.batch_id(stream, now, os.urandom(8))
     rows = [one | {name: _bytes(one[name]) for name in _TEXTS} for one in events]
     names = [name for name in Parsed.__struct_fields__ if name not in ("index", "ignored", "rejected")]
     parsed = Parsed(
@@ -43,7 +50,5 @@ def stage(lake: Lake, events: list[Raw]) -> str:
     tables: dict[str, int] = {}
     for row in rows:
         tables[row["table"]] = tables.get(row["table"], 0) + 1
-    received = layout.instant(lake.now)
-    meta = BatchMeta(FORMAT, lake.stream, batch, received, lake.config.sha, len(rows), 0, {}, tables)
-    assert put_if_absent(lake.store, layout.staged_path(batch), write_batch(parsed, meta))
-    return batch
+    meta = BatchMeta(FORMAT, stream, batch, layout.instant(now), config, len(rows), 0, {}, tables)
+    return write_batch(parsed, meta), batch

@@ -69,8 +69,9 @@ POISONS: dict[str, tuple[str, dict[str, Any]]] = {
     "a key of more digits than Python reads": ("bad_image", {"after": f'{{"id":{DIGITS}}}'}),
     "an image before that is cut off": ("bad_image", {"op": "u", "before": "[1"}),
     # Without a schema it would have a say in the key's type, as a row's has: text holds it.
+    "a row that is nested": ("too_deep", {"after": f'{{"id":9,"x":{DEEP}}}'}),
     "a deleted key that is nested": (
-        "type_mismatch",
+        "too_deep",
         {"op": "d", "after": None, "key": f'{{"id":{DEEP}}}', "schema": schema("x", "string")},
     ),
     "a schema that is none": ("bad_schema", {"schema": "5"}),
@@ -85,7 +86,7 @@ HARMLESS: dict[str, Any] = {
     "names that differ by case": {"id": 9, "Id": 8, "V": "w"},
     "odd names": {"id": 9, "a.b": 1, 'q"`\\': 2, "n\0": 3, "l\n": 4, " ": 5, "c0": 6, "_op": 7, "_file": 8, "_pos": 9},
     "a long name": {"id": 9, "n" * 100_000: 1},
-    "nested": f'{{"id":9,"x":{DEEP}}}',
+    "nested": f'{{"id":9,"x":{"[" * 799 + "]" * 799}}}',
     "digits": f'{{"id":9,"x":{DIGITS}}}',
 }
 

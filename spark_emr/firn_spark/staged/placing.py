@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from firn.changes import clocks
 from firn.changes.change import OPS, ROWS, TIMES
+from firn.changes.decode import nesting
 from firn.changes.decode.json_lines import one_a_line
 from firn.changes.decode.poison import poison
 from firn.changes.merge import ordering
@@ -57,7 +58,7 @@ def placed_at_once(
 ) -> dict[str, pa.Array] | None:
     """The same of the changes of several requests, one after the other; None for what is not without surprises.
     `sizes`: how many are of each, `accepted`: when each was."""
-    if not _is_usual(columns, by):
+    if not _is_usual(columns, by) or any(_may_be_deep(columns[name]) for name in ("key", "before", "after")):
         return None
     try:
         return _at_once(columns, by, sizes, accepted)
@@ -77,6 +78,14 @@ def _is_usual(columns: Arrays, by: Order) -> bool:
     told_apart = MONGODB if not by.fields else MONGODB | NAMED_LATER
     ops, connectors = (set(pc.unique(columns[name]).to_pylist()) for name in ("op", "connector"))
     return ops <= OPS and told_apart.isdisjoint(connectors) and all(time in TIMES for time in times)
+
+
+def _may_be_deep(images: pa.Array) -> bool:
+    """Whether an image has so many brackets that it may be nested too deeply."""
+    if (pc.max(pc.binary_length(images)).as_py() or 0) <= nesting.MOST:
+        return False
+    brackets = pc.add(pc.count_substring(images, "["), pc.count_substring(images, "{"))
+    return (pc.max(brackets).as_py() or 0) > nesting.MOST
 
 
 def _at_once(columns: Arrays, by: Order, sizes: Sequence[int], accepted: Sequence[int]) -> dict[str, pa.Array]:

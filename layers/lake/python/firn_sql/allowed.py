@@ -32,7 +32,7 @@ TIMES: Final = _words(
 )
 JSONS: Final = _words(
     "->> json json_extract json_extract_string json_extract_path json_extract_path_text json_value json_exists "
-    "json_type json_valid json_array_length json_keys json_contains json_object json_array json_quote to_json "
+    "json_type json_valid json_array_length json_keys json_object json_array json_quote to_json "
     "row_to_json array_to_json json_merge_patch json_transform json_transform_strict from_json from_json_strict "
     "json_structure json_normalize json_strip_nulls"
 )

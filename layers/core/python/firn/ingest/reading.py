@@ -20,6 +20,7 @@ import msgspec
 from msgspec import UNSET
 
 from firn.changes.change import ARRIVING, Parsed, Rejected
+from firn.changes.decode import nesting
 from firn.changes.envelopes import registry
 from firn.changes.envelopes.limits import EventLimits
 from firn.changes.envelopes.parser import Content, parse
@@ -55,6 +56,36 @@ def read(
 
     Raises RequestError as `parse` does, and 400 not_rows, no_table, invalid_rows; 404 unknown_table.
     """
+    parsed = _without_deep(_read(body, settings, content, limits, batch, table, first, record), limits)
+    return parsed if record is None else record_values.of_record(parsed, record)
+
+
+def _without_deep(parsed: Parsed, limits: EventLimits) -> Parsed:
+    """The changes without those that are nested too deeply, which are rejected. Raises RequestError 413."""
+    deep = nesting.too_deep({"key": parsed.key, "before": parsed.before, "after": parsed.after})
+    if not deep:
+        return parsed
+    lost = []
+    for place in sorted(deep):
+        one = change_at(parsed, place)
+        why = deep[place]
+        lost.append(Rejected(parsed.index[place], why.code, str(why), rebuilt(staged_change(one)), one))
+    rejected = [*parsed.rejected, *lost]
+    limits.check_rejected(sum(len(one.original) for one in rejected), rejected[0].message[:200])
+    return parsed.at([place for place in range(len(parsed)) if place not in deep], rejected)
+
+
+def _read(
+    body: bytes,
+    settings: StreamConfig,
+    content: Content,
+    limits: EventLimits,
+    batch: str,
+    table: str | None,
+    first: int,
+    record: Record | None,
+) -> Parsed:
+    """As `read`, whatever is nested how deeply."""
     if not registry.KNOWN.bare(settings.envelope):
         return _enveloped(body, settings, content, limits, batch, table, first, record)
     if record is not None:
@@ -82,8 +113,7 @@ def read(
     if not settings.order_by:
         order = [came(batch, first + index) if record is None else record.order(index) for index in parsed.index]
         parsed = msgspec.structs.replace(parsed, order=order)
-    parsed = parsed if fits is not None and fits.seen else checked(parsed, settings, limits)
-    return parsed if record is None else record_values.of_record(parsed, record)
+    return parsed if fits is not None and fits.seen else checked(parsed, settings, limits)
 
 
 def _enveloped(

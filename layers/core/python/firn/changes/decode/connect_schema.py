@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from firn.changes.decode import types
+from firn.changes.decode.nesting import MOST, is_too_deep
 from firn.changes.decode.types import MAX_PRECISION, Column, Encoding, Type, decimal, list_of
 from firn.changes.decode.unavailable import MARKED, UNAVAILABLE_AS
 from firn.changes.decode.values import MAX_SCALE
@@ -110,6 +111,8 @@ def columns_of(schema_json: bytes, flat: bool = False) -> tuple[Column, ...]:
 
     -> () if the schema describes no row (MongoDB's `after` is a string). EventError bad_schema if it is unreadable.
     """
+    if is_too_deep(schema_json):
+        raise EventError("bad_schema", f"the inline schema is nested more than {MOST} levels deep")
     try:
         root = _decode(schema_json)
     except (msgspec.MsgspecError, UnicodeError) as error:

@@ -12,6 +12,7 @@ import msgspec
 
 from firn.changes import clocks
 from firn.changes.change import OPS, TIMES
+from firn.changes.decode import nesting
 from firn.changes.decode.poison import poison
 from firn.changes.merge import nested_updates
 from firn.changes.merge.fold import LOADED, OTHERS, UNKNOWN
@@ -147,7 +148,8 @@ def _without_place(columns: Mapping[str, Sequence[Any]], by: Order, accepted: in
     ops, connectors, orders = (columns[name] for name in ("op", "connector", "order"))
     times, without = columns.get("ts", ()), NAMED_LATER if by.fields else ()
     ahead = clocks.ahead(connectors, orders, times, [accepted] * len(ops), without=without)
-    return ahead | _not_changes(ops, times)
+    images = {name: columns[name] for name in ("key", "before", "after")}
+    return ahead | _not_changes(ops, times) | nesting.too_deep(images)
 
 
 def _not_changes(ops: Sequence[str], times: Sequence[int | None]) -> dict[int, EventError]:
