@@ -112,8 +112,8 @@ def ended(tables: Sequence[str], error: str, now: float) -> str | None:
         lived = (life.ends or now) - life.came
         return (
             f"the catalog's keys to the files of {table} lived {'' if life.ends else 'at most '}{lived:.0f} s, and "
-            f"ended while it was worked on, {now - life.came:.0f} s after they came: let the catalog give keys that live "
-            "longer, or commit less at once (commit.max_size of the stream in firn.yaml)"
+            f"ended while it was worked on, {now - life.came:.0f} s after they came: let the catalog give keys that "
+            "live longer, or commit less at once (commit.max_size of the stream in firn.yaml)"
         )
     return None
 

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from firn.config.file_writing import MANIFEST
 from firn.maintenance import manifest_planner
 from firn.maintenance.manifest_planner import Manifest, Rewrite
-from firn_spark.tables.evolve import Table, Tables
+from firn_spark.tables.evolve import FORMAT_VERSION, Table, Tables, set_all
 from firn_spark.tables.fence import CommitUnknown, answers_java
 from firn_spark.tables.java import elements, java_class
 
@@ -145,10 +145,15 @@ def run(commit: Callable[[], int]) -> int:
 
 
 def _by_spark(spark: SparkSession, table: Table, spec: int, chosen: Sequence[Any]) -> int:
-    """By Iceberg's action for Spark, which sorts what manifests list by partition."""
+    """By Iceberg's action for Spark, which sorts what manifests list by partition. What it writes is right for the
+    format that it found alone: so its commit says which, and is refused for a table that was upgraded meanwhile."""
     actions = java_class(spark, f"{_ICEBERG}.spark.actions.SparkActions").get(spark._jsparkSession)
-    action = actions.rewriteManifests(table.java).specId(spec).rewriteIf(_among(spark, chosen))
-    return sum(1 for _ in elements(action.snapshotProperty("firn.format", "1").execute().addedManifests()))
+    both = table.java.newTransaction()
+    action = actions.rewriteManifests(both.table()).specId(spec).rewriteIf(_among(spark, chosen))
+    added = sum(1 for _ in elements(action.snapshotProperty("firn.format", "1").execute().addedManifests()))
+    set_all(both.updateProperties(), {FORMAT_VERSION: str(table.state.version)})
+    both.commitTransaction()
+    return added
 
 
 def _in_process(spark: SparkSession, table: Table, chosen: Sequence[Any]) -> int:

@@ -32,7 +32,12 @@ def remember(
     credentials = [Named(prefix=prefix, config=one) for prefix, one in apart.items()]
     kind = Named(getName="org.apache.iceberg.aws.s3.S3FileIO")
     io = Named(properties={"client.region": "eu-central-1", **config}, credentials=credentials, getClass=kind)
-    vended_keys.remember(Named(io=io), location.rpartition("/")[2], location, {name.replace("_", "."): value for name, value in told.items()})
+    vended_keys.remember(
+        Named(io=io),
+        location.rpartition("/")[2],
+        location,
+        {name.replace("_", "."): value for name, value in told.items()},
+    )
 
 
 @pytest.fixture(autouse=True)

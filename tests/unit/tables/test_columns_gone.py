@@ -59,7 +59,9 @@ def test_what_was_dropped_on_purpose_may_come_back() -> None:
     assert parse(json.dumps(text | {"properties": {"firn.dropped": "[1]"}})).gone == {"w"}
 
 
-@pytest.mark.parametrize(("told", "gone"), [('["v"]', {"w"}), ('["v", 2]', set()), ('["nowhere", null, 1.5]', {"v", "w"})])
+@pytest.mark.parametrize(
+    ("told", "gone"), [('["v"]', {"w"}), ('["v", 2]', set()), ('["nowhere", null, 1.5]', {"v", "w"})]
+)
 def test_names_that_the_property_held_before_are_read_too(told: str, gone: set[str]) -> None:
     text = json.loads(metadata([["id", "v", "w"], ["id"]], [(0, FED)]))
     assert parse(json.dumps(text | {"properties": {"firn.dropped": told}})).gone == gone

@@ -368,8 +368,8 @@ def dropped_ids(names: Mapping[int, Mapping[int, str]], properties: Mapping[str,
         told = frozenset(json.loads(properties.get(DROPPED, "[]")))
     except (ValueError, TypeError) as error:
         raise TerminalError(
-            f"the table property {DROPPED} is {properties[DROPPED]!r:.200}; set it to the field ids of the columns that "
-            'were dropped on purpose, such as "[3, 7]", or to "[]"'
+            f"the table property {DROPPED} is {properties[DROPPED]!r:.200}; set it to the field ids of the columns "
+            'that were dropped on purpose, such as "[3, 7]", or to "[]"'
         ) from error
     by_name = {id for its in names.values() for id, name in its.items() if name in told}
     return frozenset(one for one in told if isinstance(one, int)) | by_name
