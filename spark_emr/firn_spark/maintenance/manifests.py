@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import IllegalArgumentException
 from pyspark.sql import SparkSession
 
 from firn.config.file_writing import MANIFEST
@@ -26,6 +27,7 @@ _USUAL: Final = 8 * 1024 * 1024  # Iceberg's, where the table says nothing
 _REFUSED: Final = frozenset(
     {f"{_ICEBERG}.exceptions.ValidationException", f"{_ICEBERG}.exceptions.CommitFailedException"}
 )
+_UPGRADED: Final = "Cannot downgrade"  # what Iceberg says to whoever asks for a format that is older than the table's
 _LINEAGE: Final = 3  # the format from which on rows have ids
 _PLAIN: Final = (bool, int, float, str)  # values of partitions that Python orders as Iceberg does
 
@@ -130,6 +132,10 @@ def _commit(spark: SparkSession, table: Table, one: Rewrite) -> int | None:
         deletes = [manifest for manifest in chosen if str(manifest.content().name()) != "DATA"]
         into = run(lambda: _in_process(spark, table, data)) if data else 0
         return into + (run(lambda: _by_spark(spark, table, one.spec, deletes)) if deletes else 0)
+    except IllegalArgumentException as error:  # which PySpark makes of Java's
+        if _UPGRADED in str(error):
+            return None
+        raise
     except Py4JJavaError as error:
         kind, text = error.java_exception.getClass().getName(), error.java_exception.getMessage()
         if kind in _REFUSED:
