@@ -42,7 +42,9 @@ def follow(context: RangeContext, pipeline: Pipeline, base: TableName, *, whole:
     """As Lake.follow says. `context`: its `last` and `epochs` are not looked at; `whole`: all of it is made again."""
     started = time.monotonic()
     outcome = Outcome(str(pipeline.target), (pipeline.source,), mode="mirror")
-    outcome = tried(outcome, lambda: _once(context, pipeline, base, whole) or replace(outcome, status="skipped"))
+    outcome = tried(
+        outcome, lambda: _once(context, pipeline, base, whole) or replace(outcome, status="skipped"), [base]
+    )
     if outcome.status == "skipped":
         return None
     outcome.seconds = round(time.monotonic() - started, 3)

@@ -6,6 +6,7 @@ planned (firn_spark.arrow). Only for S3. Source: Iceberg's REST catalog specific
 """
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -16,9 +17,26 @@ from firn.tables.locations import spelled
 
 _KEY: Final = "s3.access-key-id"
 _NAMES: Final = (_KEY, "s3.secret-access-key", "s3.session-token", "client.region", "s3.region", "s3.endpoint")
+_ENDS: Final = "s3.session-token-expires-at-ms"
 _S3: Final = ("s3://", "s3a://", "s3n://")
 _FILE_IO: Final = "org.apache.iceberg.aws.s3.S3FileIO"
 _BESIDE: Final = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
+
+
+# What storages, SDKs and firn.log.store say of keys that have ended; and of any that are not let in.
+_ENDED: Final = ("ExpiredToken", "token has expired", "token included in the request is expired", "RequestExpired")
+_NOT_LET_IN: Final = (
+    "check the credentials and the bucket's policy", "AccessDenied", "Forbidden", "InvalidAccessKeyId",
+    "Status Code: 403", "Status Code: 400", "non-2xx status code: 40",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Life:
+    """When a table's keys came, and when the catalog says that they end (None: it does not say), in seconds."""
+
+    came: float
+    ends: float | None
 
 
 @dataclass(frozen=True)
@@ -39,17 +57,20 @@ class Keys:
 
 _known: dict[str, Keys] = {}
 _spoken_of: dict[str, frozenset[str]] = {}  # a table's location -> prefixes of when it was last looked at
+_lives: dict[str, _Life] = {}  # by the table's name
 
 
-def remember(java: Any, location: str, properties: Mapping[str, str]) -> None:
+def remember(java: Any, name: str, location: str, properties: Mapping[str, str]) -> None:
     """Notes the keys that came with an org.apache.iceberg.Table at `location`, in place of those that came with it
-    before. `properties`: the table's."""
+    before. `name`, `properties`: the table's."""
+    _lives.pop(name, None)
     if not location.startswith(_S3):
         return
     io = java.io()
     if str(io.getClass().getName()) != _FILE_IO:
         return
-    own = _told(io.properties())
+    given = [io.properties(), *(one.config() for one in io.credentials() or ())]
+    own = _told(given[0])
     places = [spelled(one) for one in (location, *(properties[name] for name in _BESIDE if name in properties))]
     found = dict.fromkeys(places, own)
     apart = ((str(one.prefix()), own | _told(one.config())) for one in io.credentials() or ())
@@ -61,6 +82,8 @@ def remember(java: Any, location: str, properties: Mapping[str, str]) -> None:
         found |= {} if whole else {spelled(prefix): more}
     for prefix, told in found.items():
         _known[prefix] = Keys(prefix, tuple(sorted(_options(told, os.environ).items())) if _KEY in told else ())
+    if any(_KEY in told for told in found.values()):
+        _lives[name] = _Life(time.time(), min(filter(None, map(_end, given)), default=None))
     for prefix in _spoken_of.get(location, frozenset()) - found.keys():
         _known.pop(prefix, None)
     _spoken_of[location] = frozenset(found)
@@ -70,6 +93,29 @@ def _told(properties: Any) -> dict[str, str]:
     """What counts of a java.util.Map; each name is a question to the JVM."""
     found = {name: properties.get(name) for name in _NAMES}
     return {name: str(value) for name, value in found.items() if value is not None}
+
+
+def _end(properties: Any) -> float | None:
+    told = str(properties.get(_ENDS) or "")
+    return int(told) / 1000 if told.isdecimal() and len(told) < len("9" * 19) else None
+
+
+def ended(tables: Sequence[str], error: str, now: float) -> str | None:
+    """Why work on one of these tables (by name) failed with `error`, if it is that the keys, as they came when the work
+    began, did not live until its end; None if it is not. By itself that does not pass."""
+    for table in tables:
+        life = _lives.get(table)
+        over = life is not None and life.ends is not None and life.ends <= now
+        words = (*_ENDED, *_NOT_LET_IN) if over else _ENDED
+        if life is None or not any(word in error for word in words):
+            continue
+        lived = (life.ends or now) - life.came
+        return (
+            f"the catalog's keys to the files of {table} lived {'' if life.ends else 'at most '}{lived:.0f} s, and "
+            f"ended while it was worked on, {now - life.came:.0f} s after they came: let the catalog give keys that "
+            "live longer, or commit less at once (commit.max_size of the stream in firn.yaml)"
+        )
+    return None
 
 
 def _options(properties: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:

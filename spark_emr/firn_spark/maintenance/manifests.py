@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import IllegalArgumentException
 from pyspark.sql import SparkSession
 
 from firn.config.file_writing import MANIFEST
 from firn.maintenance import manifest_planner
 from firn.maintenance.manifest_planner import Manifest, Rewrite
-from firn_spark.tables.evolve import Table, Tables
+from firn_spark.tables.evolve import FORMAT_VERSION, Table, Tables, set_all
 from firn_spark.tables.fence import CommitUnknown, answers_java
 from firn_spark.tables.java import elements, java_class
 
@@ -26,6 +27,7 @@ _USUAL: Final = 8 * 1024 * 1024  # Iceberg's, where the table says nothing
 _REFUSED: Final = frozenset(
     {f"{_ICEBERG}.exceptions.ValidationException", f"{_ICEBERG}.exceptions.CommitFailedException"}
 )
+_UPGRADED: Final = "Cannot downgrade"  # what Iceberg says to whoever asks for a format that is older than the table's
 _LINEAGE: Final = 3  # the format from which on rows have ids
 _PLAIN: Final = (bool, int, float, str)  # values of partitions that Python orders as Iceberg does
 
@@ -130,6 +132,10 @@ def _commit(spark: SparkSession, table: Table, one: Rewrite) -> int | None:
         deletes = [manifest for manifest in chosen if str(manifest.content().name()) != "DATA"]
         into = run(lambda: _in_process(spark, table, data)) if data else 0
         return into + (run(lambda: _by_spark(spark, table, one.spec, deletes)) if deletes else 0)
+    except IllegalArgumentException as error:  # which PySpark makes of Java's
+        if _UPGRADED in str(error):
+            return None
+        raise
     except Py4JJavaError as error:
         kind, text = error.java_exception.getClass().getName(), error.java_exception.getMessage()
         if kind in _REFUSED:
@@ -145,10 +151,15 @@ def run(commit: Callable[[], int]) -> int:
 
 
 def _by_spark(spark: SparkSession, table: Table, spec: int, chosen: Sequence[Any]) -> int:
-    """By Iceberg's action for Spark, which sorts what manifests list by partition."""
+    """By Iceberg's action for Spark, which sorts what manifests list by partition. What it writes is right for the
+    format that it found alone: so its commit says which, and is refused for a table that was upgraded meanwhile."""
     actions = java_class(spark, f"{_ICEBERG}.spark.actions.SparkActions").get(spark._jsparkSession)
-    action = actions.rewriteManifests(table.java).specId(spec).rewriteIf(_among(spark, chosen))
-    return sum(1 for _ in elements(action.snapshotProperty("firn.format", "1").execute().addedManifests()))
+    both = table.java.newTransaction()
+    action = actions.rewriteManifests(both.table()).specId(spec).rewriteIf(_among(spark, chosen))
+    added = sum(1 for _ in elements(action.snapshotProperty("firn.format", "1").execute().addedManifests()))
+    set_all(both.updateProperties(), {FORMAT_VERSION: str(table.state.version)})
+    both.commitTransaction()
+    return added
 
 
 def _in_process(spark: SparkSession, table: Table, chosen: Sequence[Any]) -> int:

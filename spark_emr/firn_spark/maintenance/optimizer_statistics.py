@@ -3,9 +3,11 @@ theta sketches, https://iceberg.apache.org/puffin-spec/#apache-datasketches-thet
 holds (https://iceberg.apache.org/spec/#partition-statistics-file).
 
 They belong to one snapshot and go with it at its expiry. No reader needs them to read right, and a file that its commit
-did not name is an orphan like any other.
+did not name is an orphan like any other. Which files were computed here a property of the table says: nobody else's are
+taken away, for another engine may plan by them.
 """
 
+import json
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,9 +16,12 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from firn.config.maintenance import Statistics
-from firn_spark.tables.evolve import Table
+from firn_spark.tables.evolve import Table, set_all
 from firn_spark.tables.fence import CommitUnknown, LostRace
 from firn_spark.tables.java import elements, java_class
+
+OWN_FILES: Final = "firn.statistics"
+"""Table property: the addresses, as JSON, of the table's files of statistics that were computed here."""
 
 _ERRORS: Final = "org.apache.iceberg.exceptions"
 
@@ -56,16 +61,17 @@ def compute(spark: SparkSession, table: Table, wanted: Statistics, *, dry_run: b
         return told
     ids = {columns[name] for name in columns}
     actions = java_class(spark, "org.apache.iceberg.spark.actions.SparkActions").get(spark._jsparkSession)
+    made: list[Any] = []
     if ids and not any(of == snapshot and known >= ids for of, known in _counted(table)):
         names = spark.sparkContext._gateway.new_array(java_class(spark, "java.lang.String"), len(columns))
         for place, name in enumerate(columns):
             names[place] = name
-        _committed(table, actions.computeTableStats(table.java).columns(names).snapshot(snapshot).execute)
+        made.append(_committed(table, actions.computeTableStats(table.java).columns(names).snapshot(snapshot).execute))
     if partitions and snapshot not in _described(table):
-        _committed(table, actions.computePartitionStats(table.java).snapshot(snapshot).execute)
-    return Computed(
-        snapshot, told.columns, told.left, partitions, _replaced(table, snapshot, ids, partitions=partitions)
-    )
+        made.append(_committed(table, actions.computePartitionStats(table.java).snapshot(snapshot).execute))
+    own = {str(one.statisticsFile().path()) for one in made if one.statisticsFile() is not None}
+    replaced = _replaced(table, snapshot, ids, own, partitions=partitions)
+    return Computed(snapshot, told.columns, told.left, partitions, replaced)
 
 
 def _countable(table: Table, wanted: Iterable[str]) -> tuple[dict[str, int], list[str]]:
@@ -76,15 +82,15 @@ def _countable(table: Table, wanted: Iterable[str]) -> tuple[dict[str, int], lis
 
 
 def _counted(table: Table) -> list[tuple[int, frozenset[int]]]:
-    """The files of table statistics: the snapshot of each, and the columns that it counts alone; none of one that says
-    anything else."""
+    """The snapshots of the files of table statistics, with the columns that each counts (_columns)."""
     table.java.refresh()
-    found = []
-    for file in elements(table.java.statisticsFiles()):
-        fields = [tuple(map(int, elements(blob.fields()))) for blob in elements(file.blobMetadata())]
-        plain = all(len(one) == 1 for one in fields)
-        found.append((int(file.snapshotId()), frozenset(one[0] for one in fields) if plain else frozenset()))
-    return found
+    return [(int(file.snapshotId()), _columns(file)) for file in elements(table.java.statisticsFiles())]
+
+
+def _columns(file: Any) -> frozenset[int]:
+    """The columns that an org.apache.iceberg.StatisticsFile counts; none if it says anything else too."""
+    fields = [tuple(map(int, elements(blob.fields()))) for blob in elements(file.blobMetadata())]
+    return frozenset(one[0] for one in fields) if all(len(one) == 1 for one in fields) else frozenset()
 
 
 def _described(table: Table) -> set[int]:
@@ -93,26 +99,50 @@ def _described(table: Table) -> set[int]:
     return {int(file.snapshotId()) for file in elements(table.java.partitionStatisticsFiles())}
 
 
-def _replaced(table: Table, snapshot: int, ids: Collection[int], *, partitions: bool) -> int:
-    """Takes the files of older snapshots away that say nothing but what the newest one's say. -> how many."""
-    others = [of for of, known in _counted(table) if of != snapshot and known and known <= set(ids)]
-    _removed(table, table.java.updateStatistics, "removeStatistics", others)
-    older = [of for of in _described(table) if of != snapshot] if partitions else []
-    _removed(table, table.java.updatePartitionStatistics, "removePartitionStatistics", older)
-    return len(others) + len(older)
+def _replaced(table: Table, snapshot: int, ids: Collection[int], made: Collection[str], *, partitions: bool) -> int:
+    """Takes own files of older snapshots away that say nothing but what the newest one's say, and notes which are own:
+    those of before, and `made`. -> how many went."""
+    table.java.refresh()
+    counts, places = list(elements(table.java.statisticsFiles())), list(elements(table.java.partitionStatisticsFiles()))
+    noted = _noted(table)
+    own = noted.union(made) & {str(file.path()) for file in (*counts, *places)}
+    newest = table.java.snapshot(snapshot)
+
+    def old(file: Any) -> bool:
+        of = table.java.snapshot(file.snapshotId())
+        return str(file.path()) in own and (of is None or of.sequenceNumber() < newest.sequenceNumber())
+
+    counts = [file for file in counts if old(file) and (known := _columns(file)) and known <= set(ids)]
+    places = [file for file in places if partitions and old(file)]
+    left = own - {str(file.path()) for file in (*counts, *places)}
+    if left == noted:
+        return 0
+    both = table.java.newTransaction()
+    _removed(both.updateStatistics, "removeStatistics", counts)
+    _removed(both.updatePartitionStatistics, "removePartitionStatistics", places)
+    set_all(both.updateProperties(), {OWN_FILES: json.dumps(sorted(left))})
+    _committed(table, both.commitTransaction)
+    return len(counts) + len(places)
 
 
-def _removed(table: Table, begun: Callable[[], Any], verb: str, snapshots: Sequence[int]) -> None:
-    if snapshots:
-        update = begun()
-        for one in snapshots:
-            update = getattr(update, verb)(one)
-        _committed(table, update.commit)
-
-
-def _committed(table: Table, commit: Callable[[], Any]) -> None:
+def _noted(table: Table) -> frozenset[str]:
     try:
-        run(commit)
+        return frozenset(map(str, json.loads(table.java.properties().get(OWN_FILES) or "[]")))
+    except (ValueError, TypeError):  # then none is taken away for another one
+        return frozenset()
+
+
+def _removed(begun: Callable[[], Any], verb: str, files: Sequence[Any]) -> None:
+    if files:
+        update = begun()
+        for one in files:
+            update = getattr(update, verb)(one.snapshotId())
+        update.commit()
+
+
+def _committed(table: Table, commit: Callable[[], Any]) -> Any:
+    try:
+        return run(commit)
     except Py4JJavaError as error:
         kind, text = error.java_exception.getClass().getName(), str(error.java_exception.getMessage()).splitlines()[0]
         if kind == f"{_ERRORS}.CommitFailedException":
@@ -122,6 +152,6 @@ def _committed(table: Table, commit: Callable[[], Any]) -> None:
         raise
 
 
-def run(commit: Callable[[], Any]) -> None:
-    """Makes one commit of statistics."""
-    commit()
+def run(commit: Callable[[], Any]) -> Any:
+    """Makes one commit of statistics. -> what it gives."""
+    return commit()

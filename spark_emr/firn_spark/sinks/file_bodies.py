@@ -45,10 +45,28 @@ def _json(parts: Sequence[pa.Table], sink: FileSink) -> bytes:
     encoder = msgspec.json.Encoder(enc_hook=_other, decimal_format="number")
     for part in parts:
         for batch in part.to_batches(max_chunksize=_ROWS_AT_ONCE):
-            lines.write(encoder.encode_lines(_told(batch).to_pylist()))
+            lines.write(encoder.encode_lines(_objects(_told(batch))))
     if lines is not out:
         lines.close()
     return bytes(out.getvalue().to_pybytes())
+
+
+def _objects(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    """The rows. Maps are objects where all keys in a column are texts, else arrays of [key, value]: streams read both."""
+    texts = (_has_texts_for_keys(column.type) for column in batch.columns)
+    columns = [
+        column.to_pylist(maps_as_pydicts="lossy" if text else None)
+        for column, text in zip(batch.columns, texts, strict=True)
+    ]
+    return [dict(zip(batch.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _has_texts_for_keys(kind: pa.DataType) -> bool:
+    """Whether no map in it has other keys."""
+    if pa.types.is_map(kind) and not pa.types.is_string(kind.key_type):
+        return False
+    parts = (kind.field(n).type for n in range(kind.num_fields))
+    return all(map(_has_texts_for_keys, parts))
 
 
 def _told(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -210,7 +210,7 @@ class Tables:
     def _look(self, name: TableName, java: Any) -> Table:
         state = table_state.parse(metadata_of(self._spark, java))
         if self._vends:
-            vended_keys.remember(java, state.location, state.properties)
+            vended_keys.remember(java, str(name), state.location, state.properties)
         return Table(name, java, state)
 
     def _identifier(self, name: TableName) -> Any:

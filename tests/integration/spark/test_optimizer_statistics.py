@@ -96,7 +96,7 @@ def test_whoever_dies_or_is_not_answered_leaves_a_table_that_reads_as_before(
     landed(one, 1)
     real = optimizer_statistics.run
 
-    def run(commit: Callable[[], Any]) -> None:
+    def run(commit: Callable[[], Any]) -> Any:
         if fate != "died before":
             real(commit)
         raise Died(fate) if "died" in fate else unknown(one.spark)
@@ -115,17 +115,48 @@ def test_a_commit_while_values_are_read_is_not_disturbed(lake: Make, monkeypatch
     """They are of the snapshot that was read."""
     one = lake(config("key: [id], columns: {id: long, v: string}"))
     landed(one, 1)
-    real, table = optimizer_statistics.run, load(one)
+    real, table, came = optimizer_statistics.run, load(one), list[None]()
 
-    def run(commit: Callable[[], Any]) -> None:
-        landed(one, 2)
-        real(commit)
+    def run(commit: Callable[[], Any]) -> Any:
+        if not came:
+            came.append(landed(one, 2))
+        return real(commit)
 
     monkeypatch.setattr(optimizer_statistics, "run", run)
     read = table.state.snapshot_id
     assert compute(one.spark, table, Statistics(("id",))).snapshot == read
     assert told(one) == {read: (10,)}
     assert sorted(one.by_key("lake.t", "id")) == list(range(10, 30))
+
+
+def test_what_another_engine_computed_stays(lake: Make) -> None:
+    """Before or after: by Iceberg's own action, as Spark's procedure calls it."""
+    one = lake(config(RULE))
+    actions = one.spark._jvm.org.apache.iceberg.spark.actions.SparkActions.get(one.spark._jsparkSession)
+
+    def theirs() -> int:
+        java = load(one).java
+        names = one.spark.sparkContext._gateway.new_array(one.spark._jvm.java.lang.String, 2)
+        names[0], names[1] = "id", "v"
+        actions.computeTableStats(java).columns(names).execute()
+        actions.computePartitionStats(java).execute()
+        return int(java.currentSnapshot().snapshotId())
+
+    landed(one, 1)
+    before = theirs()
+    landed(one, 2)
+    table = load(one)
+    landed(one, 3)
+    after = theirs()
+    mine = compute(one.spark, table, WANTED)
+    assert (mine.replaced, set(told(one))) == (0, {before, mine.snapshot, after})
+    assert set(described(one)) == {before, mine.snapshot, after}
+    landed(one, 4)
+    newest = compute(one.spark, load(one), WANTED)
+    assert (newest.replaced, set(told(one))) == (2, {before, after, newest.snapshot})
+    assert set(described(one)) == {before, after, newest.snapshot}
+    assert compute(one.spark, table, WANTED).replaced == 0, "a job that is late takes nothing newer away"
+    assert newest.snapshot in told(one)
 
 
 def test_the_care_job_computes_what_firn_yaml_asks_for(lake: Make) -> None:

@@ -1,6 +1,9 @@
-"""What a dead letter does to the types of a pipeline's source: it may widen them, no more (docs/pipelines.md)."""
+"""The types of pipelines: what a dead letter does to those of the source, and outputs of all that streams have
+(docs/pipelines.md)."""
 
+from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -35,3 +38,57 @@ def test_a_dead_letter_may_widen_a_column_of_a_pipelines_source_and_loses_no_row
     assert sorted((row["id"], row["n"]) for row in lake.rows("lake.t")) == [(1, 5), (3, 6)]
     assert sorted((row["id"], row["n"]) for row in lake.rows("lake.clean")) == [(1, "5"), (3, "6")]
     assert {letter.reason for letter in letters(lake)} == {"type_mismatch"}
+
+
+PARTS = """warehouse: file:///x
+catalog: {type: sql}
+streams:
+  spec:
+    tables:
+      app.t:
+        to: lake.t
+        key: [id]
+        columns: {id: long, m: 'map<string, long>', f: 'fixed[3]', st: 'struct<a: map<int, fixed[2]>, b: uuid>',
+          li: 'list<map<date, string>>'}
+      app.plain: {to: lake.both, mode: append, columns: {id: long, f: 'fixed[3]', m: 'map<string, long>'}}
+    pipelines:
+      appended: {sql: "INSERT INTO lake.appended SELECT *, MAP {'n': id} AS q FROM app.t"}
+      mirrored: {sql: "INSERT INTO lake.mirrored SELECT id AS k, m, f, st, li, m['a'] AS a FROM app.t", key: [k]}
+      both: {sql: "INSERT INTO lake.both SELECT id, encode(t) AS f, m FROM app.t"}
+"""
+UUID = "00000000-0000-0000-0000-000000000007"
+
+
+def parts(number: int, text: str = "abc") -> dict[str, Any]:
+    """A row of the source as plain JSON has it."""
+    return {
+        "id": number, "m": {"a": number, "b": None}, "f": "YWJj", "st": {"a": [[number, "YWI="]], "b": UUID},
+        "li": [{"2026-01-02": "x"}, None], "t": text,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("home", ["driver", "slices"])
+def test_outputs_have_every_type_that_streams_have(
+    spark: SparkSession, tmp_path: Path, home: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0" if home == "slices" else "")
+    lake = Lake(spark, tmp_path, PARTS)
+    lake.land([event("c", n, parts(n, "abc" if n else "ab")) for n in range(3)])
+    lake.land([event("u", 10, parts(1) | {"m": {"a": 9}, "li": None}), event("d", 11, None, parts(2))])
+    plain = {"f": b"abc", "b": UUID}
+    told = {
+        row["k"]: (dict(row["m"]), row["f"], dict(row["st"]["a"]), str(row["st"]["b"]), row["a"], row["li"])
+        for row in lake.rows("lake.mirrored")
+    }
+    assert told == {
+        0: ({"a": 0, "b": None}, plain["f"], {0: b"ab"}, UUID, 0, [[(date(2026, 1, 2), "x")], None]),
+        1: ({"a": 9}, plain["f"], {1: b"ab"}, UUID, 9, None),
+    }
+    assert sorted((row["id"], row["q"], row["f"]) for row in lake.rows("lake.appended")) == [
+        (n, [("n", n)], b"abc") for n in (0, 1, 1, 2)
+    ]
+    both = lake.catalog.load_table(("lake", "both"))
+    assert str(both.schema().find_type("f")) in ("binary", "fixed[3]")
+    lake.land([event("c", 20, {"id": 20, "f": "YWJj", "m": {"z": 1}}, table="plain")])
+    lake.land([event("c", 21, parts(21)), event("c", 22, parts(22, "four"))])
+    assert lake.by_key("lake.both", "id")[20]["m"] == [("z", 1)]

@@ -148,6 +148,21 @@ def test_problems_of_a_stream(line: str, told: str) -> None:
         ("properties: {write.object-storage.enabled: perhaps}", "'perhaps' is not known here; write true or false"),
         ("columns: {a: numeric(12,2)}", "columns.a: 'numeric(12, 2)' is not a type; write decimal(12,2)"),
         ("columns: {a: bigint}", "columns.a: 'bigint' is not a type; write long"),
+        ("columns: {a: 'map<string, fixed[0]>'}", "columns.a: fixed[0]: the length is 1 to 65,535 bytes; write binary"),
+        (
+            "columns: {a: 'fixed[2147483648]'}",
+            "columns.a: 'fixed[2147483648]' is not a type; write fixed[n], of 1 to 65,535",
+        ),
+        ("columns: {a: 'struct<>'}", "columns.a: a struct has fields, and each has a name; write struct<name: type"),
+        (
+            "columns: {a: 'struct<b: int, B: int>'}",
+            "columns.a: a struct has the fields b and B, which SQL can't tell apart",
+        ),
+        ("columns: {a: 'struct<b: int>', a.b: long}", "columns.a.b: 'a.b' is there twice: in 'a' and 'a.b'"),
+        (
+            f"columns: {{a: '{'map<string, ' * 1000}int{'>' * 1000}'}}",
+            "columns.a: the type is nested more than 20 deep",
+        ),
         ("columns: {a: decimal(39,40)}", "columns.a: decimal(39,40) does not exist"),
         ("columns: {_firn_pos: binary}", "begins with _firn_"),
         ("colums: {a: long}", "is not a setting; write columns"),

@@ -69,6 +69,8 @@ BAD = [
     (field(type="struct"), "fields: needs a list of fields"),
     (field(type="struct", fields=[{"name": "b", "type": "x"}]), "fields[a].fields[b].type: 'x' is not a type"),
     (field(type="struct", fields=[{"name": "b", "type": "int32"}] * 2), "fields[a].fields[b].name: 'b' is there twice"),
+    (field(type="struct", fields=[{"name": name, "type": "int32"} for name in "bB"]),
+     "fields[a].fields[B].name: SQL can't tell 'B' from 'b' in a struct; leave one out"),
     (field(items={"type": "string"}), "items: belongs to list, and this is 'string'; leave it out"),
     (field(unit="ms"), "unit: belongs to timestamp, and this is 'string'; leave it out"),
     (field(type="timestamp", unit="minute"), "'minute' is not a time unit; write"),

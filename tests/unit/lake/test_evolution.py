@@ -285,6 +285,20 @@ def test_what_was_dropped_on_purpose_comes_back_as_a_column_that_nobody_else_may
     assert parse(made.refresh().metadata.model_dump_json()).gone == {"note"}
 
 
+def test_names_of_columns_that_were_dropped_before_become_ids(catalog: Catalog) -> None:
+    rows = pa.table({"id": [1], "note": ["a"], "more": ["b"]})
+    catalog.create_namespace("own")
+    made = catalog.create_table("own.t", rows.schema)
+    made.append(rows, snapshot_properties={"firn.epoch.shop": "1"})
+    with made.transaction() as before:
+        before.set_properties({"firn.dropped": '["more"]'})
+        with before.update_schema() as update:
+            update.delete_column("more")
+    Lake(catalog).table("own.t").evolve(drop=["note"], despite_stream=True)
+    assert made.refresh().properties["firn.dropped"] == "[2, 3]"
+    assert parse(made.metadata.model_dump_json()).gone == frozenset()
+
+
 def test_what_is_dropped_on_purpose_may_have_had_another_type_before(catalog: Catalog) -> None:
     rows = pa.table({"id": [1], "note": ["a"]})
     catalog.create_namespace("own")

@@ -1,7 +1,7 @@
 """Which keys a job uses for a table's files, where its catalog gave some out with it."""
 
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any, ClassVar
@@ -9,9 +9,12 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pytest
 
-from firn.errors import ConfigError, FirnError
+from firn.config.names import TableName
+from firn.errors import ConfigError, FirnError, StorageUnavailable
+from firn.tables.outcome import Outcome
 from firn_spark import vended_keys
 from firn_spark.failures import failure_of
+from firn_spark.table_commit import tried
 from firn_spark.tables.objects import Objects
 
 CONFIG = {"s3.access-key-id": "VENDED", "s3.secret-access-key": "c4nary", "s3.session-token": "c4nary-too"}
@@ -29,13 +32,19 @@ def remember(
     credentials = [Named(prefix=prefix, config=one) for prefix, one in apart.items()]
     kind = Named(getName="org.apache.iceberg.aws.s3.S3FileIO")
     io = Named(properties={"client.region": "eu-central-1", **config}, credentials=credentials, getClass=kind)
-    vended_keys.remember(Named(io=io), location, {name.replace("_", "."): value for name, value in told.items()})
+    vended_keys.remember(
+        Named(io=io),
+        location.rpartition("/")[2],
+        location,
+        {name.replace("_", "."): value for name, value in told.items()},
+    )
 
 
 @pytest.fixture(autouse=True)
 def _nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vended_keys, "_known", {})
     monkeypatch.setattr(vended_keys, "_spoken_of", {})
+    monkeypatch.setattr(vended_keys, "_lives", {})
 
 
 def key_of(location: str) -> str | None:
@@ -173,3 +182,53 @@ def test_keys_that_ended_fail_the_run_and_hold_no_table(status: int, monkeypatch
         server.shutdown()
         server.server_close()
     assert {*Expired.tokens} == ({"c4nary-too"} if status == 403 else {None}), "none of the job's own goes along"
+
+
+REFUSED = "object storage can't look at t/data/a: Client error with status 403 Forbidden; check the credentials"
+ENDED = "…<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>"
+ENDS = "s3.session-token-expires-at-ms"
+
+
+def outcome_of(error: str, reads: Sequence[str] = ()) -> Outcome:
+    def once() -> Outcome:
+        raise StorageUnavailable(error)
+
+    return tried(Outcome("t", ()), once, [TableName("lake", one) for one in reads])
+
+
+@pytest.mark.parametrize("config", [CONFIG, CONFIG | {ENDS: "soon"}, CONFIG | {ENDS: "9" * 30}])
+def test_keys_that_never_live_until_the_end_of_a_commit_do_not_start_a_job_for_ever(config: Mapping[str, str]) -> None:
+    remember("s3://lake/t", config)
+    found = outcome_of(ENDED)
+    assert found.failure == "terminal", "three of them hold the table"
+    assert "the catalog's keys to the files of t lived at most 0 s" in (found.error or "")
+    assert "let the catalog give keys that live longer, or commit less at once (commit.max_size" in (found.error or "")
+    assert outcome_of(REFUSED).failure == "transient", "that may be anything"
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_how_long_keys_live_is_what_the_catalog_says(monkeypatch: pytest.MonkeyPatch, apart: bool) -> None:
+    monkeypatch.setattr(vended_keys.time, "time", lambda: 1_000.0)
+    config = CONFIG | {ENDS: "1900000"}
+    remember("s3://lake/t", {} if apart else config, {"s3": config} if apart else {})
+    assert outcome_of(REFUSED).failure == "transient", "they have not ended"
+    monkeypatch.setattr(vended_keys.time, "time", lambda: 2_500.0)
+    found = outcome_of(REFUSED)
+    assert found.failure == "terminal"
+    assert "lived 900 s, and ended while it was worked on, 1500 s after they came" in (found.error or "")
+    assert outcome_of("the catalog does not answer").failure == "transient"
+
+
+def test_what_ends_of_a_table_without_keys_of_its_own_passes() -> None:
+    remember("s3://lake/t", CONFIG)
+    remember("s3://lake/t", {})
+    assert outcome_of(ENDED).failure == "transient"
+    remember("s3://lake/t", CONFIG)
+    remember("file:///lake/t", CONFIG)
+    assert outcome_of(ENDED).failure == "transient"
+
+
+def test_a_mirrors_base_counts_too() -> None:
+    remember("s3://lake/lake.base", CONFIG)
+    assert outcome_of(ENDED).failure == "transient"
+    assert "files of lake.base" in (outcome_of(ENDED, ["base"]).error or "")

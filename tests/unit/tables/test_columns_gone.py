@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from firn.changes.decode.types import STRING, Column
+from firn.errors import TerminalError
 from firn.quarantine.rules import Standing, failed_table, holds
 from firn.tables.failures import failure
 from firn.tables.planning import ColumnGone, check_gone, plan_columns
@@ -56,6 +57,21 @@ def test_a_branch_on_which_all_rows_are_made_again_lacks_nothing() -> None:
 def test_what_was_dropped_on_purpose_may_come_back() -> None:
     text = json.loads(metadata([["id", "v", "w"], ["id"]], [(0, FED)]))
     assert parse(json.dumps(text | {"properties": {"firn.dropped": "[1]"}})).gone == {"w"}
+
+
+@pytest.mark.parametrize(
+    ("told", "gone"), [('["v"]', {"w"}), ('["v", 2]', set()), ('["nowhere", null, 1.5]', {"v", "w"})]
+)
+def test_names_that_the_property_held_before_are_read_too(told: str, gone: set[str]) -> None:
+    text = json.loads(metadata([["id", "v", "w"], ["id"]], [(0, FED)]))
+    assert parse(json.dumps(text | {"properties": {"firn.dropped": told}})).gone == gone
+
+
+@pytest.mark.parametrize("told", ["v", "5", "[[1]]", '[{"v": 1}]'])
+def test_a_property_that_is_no_list_of_columns_is_refused_with_what_to_write(told: str) -> None:
+    text = json.loads(metadata([["id", "v"], ["id"]], [(0, FED)]))
+    with pytest.raises(TerminalError, match=r"firn\.dropped is .*; set it to the field ids .* or to \"\[\]\""):
+        parse(json.dumps(text | {"properties": {"firn.dropped": told}}))
 
 
 def test_a_column_that_came_back_may_not_go_unseen_a_second_time() -> None:

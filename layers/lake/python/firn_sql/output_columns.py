@@ -1,7 +1,7 @@
 """What a pipeline's SQL gives, as columns of a table: their types, and the rows in the types that the table has."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,6 +31,8 @@ def _kind(pipeline: str, name: str, kind: pa.DataType) -> Type:
         return types.list_of(_kind(pipeline, name, kind.value_type))
     if pa.types.is_struct(kind):
         return types.struct_of((part.name, _kind(pipeline, name, part.type)) for part in kind)
+    if pa.types.is_map(kind):
+        return types.map_of(_kind(pipeline, name, kind.key_type), _kind(pipeline, name, kind.item_type))
     if pa.types.is_decimal(kind):
         return types.decimal(kind.precision, kind.scale)
     found = next((own for arrow, own in _KINDS if arrow == kind), None)
@@ -53,6 +55,8 @@ def fitted(rows: pa.Table, columns: Sequence[Column]) -> tuple[list[pa.ChunkedAr
             found.append(pa.chunked_array([pa.nulls(len(rows), kind)]))
             continue
         array = rows[column.name]
+        for place in _of_other_length(array, column.type):
+            bad.setdefault(place, f"{column.name} does not fit the table's type {column.type}")
         try:
             found.append(array if array.type == kind else array.cast(kind))
         except pa.ArrowInvalid:
@@ -62,6 +66,28 @@ def fitted(rows: pa.Table, columns: Sequence[Column]) -> tuple[list[pa.ChunkedAr
                 f"the column {column.name} is {column.type} in the table, and the SQL gives {array.type}; cast it there"
             ) from error
     return found, bad
+
+
+def _of_other_length(array: pa.ChunkedArray, kind: Type) -> list[int]:
+    """The places of values with bytes that are not of their type's length: SQL knows no such type."""
+    if not kind.holds("fixed"):
+        return []
+    if kind.length is not None and (pa.types.is_binary(array.type) or pa.types.is_string(array.type)):
+        lengths = pc.binary_length(array)
+        return pc.indices_nonzero(pc.fill_null(pc.not_equal(lengths, kind.length), False)).to_pylist()  # type: ignore[no-any-return]
+    return [place for place, value in enumerate(array.to_pylist()) if not _is_long_enough(value, kind)]
+
+
+def _is_long_enough(value: Any, kind: Type) -> bool:
+    if value is None:
+        return True
+    if kind.length is not None:
+        return not isinstance(value, bytes) or len(value) == kind.length
+    if kind.element is not None:
+        return all(_is_long_enough(one, kind.element) for one in value)
+    if kind.entry is not None:
+        return all(_is_long_enough(one, of) for pair in value for one, of in zip(pair, kind.entry, strict=True))
+    return all(_is_long_enough(value.get(name), part) for name, part in kind.fields)
 
 
 def _one_by_one(array: pa.ChunkedArray, kind: pa.DataType, column: Column, bad: dict[int, str]) -> pa.ChunkedArray:

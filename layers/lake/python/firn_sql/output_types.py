@@ -29,8 +29,8 @@ _INSTEAD: Final = {
     "timestamp_ns": "CAST({} AS TIMESTAMP)",
     "interval": "CAST({} AS VARCHAR), or epoch({})",
     "time": "CAST({} AS VARCHAR)",
-    "map": "map_entries({}), or to_json({})",
 }
+_NO_KEYS: Final = frozenset(("float", "double", "list", "array", "struct", "map"))  # changes.decode.types.map_of
 
 
 class NoColumnType(ValueError):
@@ -58,6 +58,12 @@ def column_type(kind: DuckDBPyType, name: str) -> str:
         return str(kind)
     if word in ("list", "array"):
         return column_type(_inner(kind.children[0][1]), name) + "[]"
+    if word == "map":
+        key, value = (_inner(inner) for _, inner in kind.children)
+        if key.id.lower() in _NO_KEYS:
+            reason = f"{shown} has a map whose keys are {key}, which tables do not have"
+            raise NoColumnType(name, reason, "write map_entries(…), or to_json(…)")
+        return f"MAP({column_type(key, name)}, {column_type(value, name)})"
     if word == "struct":
         fields = [(field, column_type(_inner(inner), name)) for field, inner in kind.children]
         if not fields or not all(field for field, _ in fields):

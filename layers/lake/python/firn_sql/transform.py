@@ -285,6 +285,8 @@ def _plain(kind: pa.DataType) -> pa.DataType:
         return pa.list_(_plain(kind.value_type))
     if pa.types.is_struct(kind):
         return pa.struct([pa.field(one.name, _plain(one.type)) for one in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_plain(kind.key_type), _plain(kind.item_type))
     if pa.types.is_timestamp(kind):
         return pa.timestamp("us", "UTC" if kind.tz else None)
     if pa.types.is_large_string(kind):

@@ -22,7 +22,7 @@ from firn.config.problems import Section, shown, words
 from firn.config.yaml_tree import Entries, Items, Node, Scalar
 
 _EXAMPLE: Final = "schema: {fields: [{name: id, type: int64, required: true}]}, or the name of a JSON file"
-_MOST_FIELDS: Final = 5_000  # those in lists and structs too
+_MOST_FIELDS: Final = types.MOST_FIELDS  # those in lists and structs too
 _FIELD: Final = ("name", "type", "required", "default", "unit", "items", "fields", "precision", "scale")
 _ITEMS: Final = tuple(name for name in _FIELD if name not in ("name", "required", "default"))
 _OF: Final = {"unit": ("timestamp",), "items": ("list",), "fields": ("struct",), "precision": ("decimal",)}
@@ -132,6 +132,8 @@ class _Reader:
                 below.problems.add(item.line, below.path, "is not a field; write {name: id, type: int64}")
             elif any(name == one.name for one in found):
                 below.note("name", f"{shown(name)} is there twice; keep one")
+            elif depth and (alike := next((one.name for one in found if one.name.lower() == name.lower()), None)):
+                below.note("name", f"SQL can't tell {shown(name)} from {shown(alike)} in a struct; leave one out")
             else:
                 found.append(self.field(below, name, depth))
         return found

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from firn.changes.decode import types
+from firn.changes.decode import row_schema, types
 from firn.changes.metadata_columns import ASKED_METADATA
 from firn.config import partitions
 from firn.config.column_renames import read_renames
@@ -189,6 +189,7 @@ def read_partitions(section: Section, columns: dict[str, ColumnDeclaration]) -> 
 
 def _columns(section: Section) -> dict[str, ColumnDeclaration]:
     columns = {}
+    taken: dict[str, str] = {}
     for name in section.names:
         if name.startswith(OWN):
             section.note(name, f"begins with {OWN}, which Firn keeps for itself; leave the line out")
@@ -199,6 +200,10 @@ def _columns(section: Section) -> dict[str, ColumnDeclaration]:
         declared = section.parsed(name, _declared, None, "a type, decimal(12,2) for example")
         if declared is not None:
             columns[name] = ColumnDeclaration(*declared)
+            for known in row_schema.names_below(name, declared[0]):
+                if known in taken:
+                    section.note(name, f"{shown(known)} is there twice: in {shown(taken[known])} and {shown(name)}")
+                taken[known] = name
     return columns
 
 

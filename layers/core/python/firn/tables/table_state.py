@@ -356,9 +356,23 @@ def gone_from(
     """Names that columns had in those of the snapshots that name an epoch, and that no column has now. `chain`: schema
     and summary of each snapshot; `names`: of the columns of each schema, by field id."""
     fed = {schema for schema, summary in chain if any(name.startswith(EPOCH) for name in summary)}
-    dropped = frozenset(json.loads(properties.get(DROPPED, "[]")))
+    dropped = dropped_ids(names, properties)
     had = {name for one, its in names.items() if one in fed for id, name in its.items() if id not in dropped}
     return frozenset(had.difference(names[current].values()))
+
+
+def dropped_ids(names: Mapping[int, Mapping[int, str]], properties: Mapping[str, str]) -> frozenset[int]:
+    """The field ids that DROPPED tells. It held names before, which stand for all columns that were called so by then.
+    `names`: of the columns of each schema, by field id. Raises TerminalError."""
+    try:
+        told = frozenset(json.loads(properties.get(DROPPED, "[]")))
+    except (ValueError, TypeError) as error:
+        raise TerminalError(
+            f"the table property {DROPPED} is {properties[DROPPED]!r:.200}; set it to the field ids of the columns "
+            'that were dropped on purpose, such as "[3, 7]", or to "[]"'
+        ) from error
+    by_name = {id for its in names.values() for id, name in its.items() if name in told}
+    return frozenset(one for one in told if isinstance(one, int)) | by_name
 
 
 def _highest(name: str, summaries: Iterable[Mapping[str, str]]) -> int:

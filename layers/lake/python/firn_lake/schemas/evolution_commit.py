@@ -12,7 +12,7 @@ from pyiceberg.types import IcebergType
 
 from firn.errors import TransientError, UnknownOutcome
 from firn.tables.renames import RENAMES
-from firn.tables.table_state import DROPPED, EPOCH
+from firn.tables.table_state import DROPPED, EPOCH, dropped_ids
 from firn_lake.long_history import summaries_of
 from firn_lake.schemas.alter import alter_statements
 from firn_lake.schemas.ddl import described
@@ -141,9 +141,10 @@ def _stage(transaction: "Transaction", steps: tuple[Step, ...], *, fed: bool) ->
     if dropped and fed:
         # A column that got another type had another id before.
         schemas = transaction.table_metadata.schemas
-        ids = {one.field_id for schema in schemas for one in schema.fields if one.name in dropped}
-        before = json.loads(transaction.table_metadata.properties.get(DROPPED, "[]"))
-        transaction.set_properties({DROPPED: json.dumps(sorted(ids.union(before)))})
+        names = {schema.schema_id: {one.field_id: one.name for one in schema.fields} for schema in schemas}
+        ids = {id for its in names.values() for id, name in its.items() if name in dropped}
+        ids |= dropped_ids(names, transaction.table_metadata.properties)
+        transaction.set_properties({DROPPED: json.dumps(sorted(ids))})
     # Properties name columns (metrics, bloom filters): they follow a renamed one, as they do in Iceberg for Java.
     properties = transaction.table_metadata.properties
     moved: dict[str, str] = {}

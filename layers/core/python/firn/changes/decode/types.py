@@ -4,6 +4,7 @@ Names and promotions follow the Iceberg table specification (format 2, "Schemas 
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -81,17 +82,19 @@ _MEANT: Final[Mapping[str, str]] = MappingProxyType(
         "bigserial": "long", "real": "float", "number": "decimal(p,s)", "numeric": "decimal(p,s)", "text": "string",
         "varchar": "string", "char": "string", "jsonb": "string", "enum": "string",
         "bytea": "binary", "bytes": "binary", "blob": "binary", "datetime": "timestamp", "array": "list<type>",
-        "object": "struct<name: type>",
+        "list": "list<type>", "map": "map<string, type>", "struct": "struct<name: type>",
+        "object": "struct<name: type>", "fixed": "fixed[n], of 1 to 65,535 bytes",
     }
 )  # fmt: skip
 
 _DECIMAL: Final = re.compile(r"decimal\s*\(\s*(\d{1,3})\s*,\s*(\d{1,3})\s*\)")
 _FIXED: Final = re.compile(r"fixed\s*(?:\[\s*(\d{1,9})\s*\]|\(\s*(\d{1,9})\s*\))")
 MAX_FIXED: Final = 65_535  # bytes of a value of one length
-_LIST: Final = re.compile(r"list\s*<(.+)>", re.DOTALL)
-_MAP: Final = re.compile(r"map\s*<(.+)>", re.DOTALL)
-_STRUCT: Final = re.compile(r"struct\s*<(.+)>", re.DOTALL)
+_LIST: Final = re.compile(r"list\s*<(.*)>", re.DOTALL)
+_MAP: Final = re.compile(r"map\s*<(.*)>", re.DOTALL)
+_STRUCT: Final = re.compile(r"struct\s*<(.*)>", re.DOTALL)
 MAX_NESTING: Final = 20  # lists, maps and structs in one another: a reader of JSON, Parquet or Avro may go no deeper
+MOST_FIELDS: Final = 5_000  # of structs, in one declared type
 _BITS: Final = re.compile(r"bit(?:\s*\(\s*\d{1,8}\s*\))?")
 _TIMED: Final = re.compile(r"(time|timestamp|timestamptz)\s*\(\s*(\d)\s*\)")
 
@@ -122,7 +125,8 @@ def map_of(key: Type, value: Type) -> Type:
     """map<key, value>. ValueError for keys that have parts, or that equal others by rounding."""
     if key.nested or key in (FLOAT, DOUBLE):
         raise ValueError(
-            f"a map's keys can't be {key}: equal ones may be written differently; write map<string, {value}>"
+            f"a map's keys can't be {key!s:.100}: equal ones may be written differently; "
+            f"write map<string, {value!s:.100}>"
         )
     return Type("map", entry=(key, value))
 
@@ -133,7 +137,7 @@ def struct_of(fields: Iterable[tuple[str, Type]]) -> Type:
     names = [name for name, _ in found]
     if not found or not all(names):
         raise ValueError("a struct has fields, and each has a name; write struct<name: type, …>")
-    if twice := sorted({name for name in names if names.count(name) > 1}):
+    if twice := sorted(name for name, count in Counter(names).items() if count > 1):
         raise ValueError(f"the struct names {', '.join(twice)[:100]} twice; write each field once")
     return Type("struct", fields=found)
 
@@ -142,6 +146,8 @@ def parse(text: str, depth: int = 0) -> Type:
     """The type that `text` names, in Iceberg's words or those of schemas: `decimal(12,2)`, `list<int64>`,
     `struct<a: long, b: string>`. ValueError says what to write."""
     word = text.strip()
+    if not word:
+        raise ValueError("a type is missing; write list<type>, map<string, type> or struct<name: type>")
     if depth > MAX_NESTING:
         raise ValueError(f"the type is nested more than {MAX_NESTING} deep; keep what is below as json")
     if simple := _SIMPLE.get(word) or _ALSO.get(word):
@@ -155,12 +161,12 @@ def parse(text: str, depth: int = 0) -> Type:
     if (match := _MAP.fullmatch(word)) and len(inside := list(_parts(match[1]))) == 2:
         return map_of(*(parse(one, depth + 1) for one in inside))
     if match := _STRUCT.fullmatch(word):
-        parts = [part.partition(":") for part in _parts(match[1])]
+        parts = [part.partition(":") for part in (_parts(match[1]) if match[1].strip() else ())]
         return struct_of((name.strip(), parse(kind, depth + 1)) for name, _, kind in parts)
     if match := _TIMED.fullmatch(word):
         raise ValueError(f"'{word}': Iceberg's {match[1]} has no precision; write {match[1]}")
     known = ", ".join(_SIMPLE) + ", json, decimal(p,s), fixed[n], list<type>, map<type, type> or struct<name: type>"
-    meant = _MEANT.get(re.split(r"[\s(<]", word.lower(), maxsplit=1)[0])
+    meant = _MEANT.get(re.split(r"[\s(<\[]", word.lower(), maxsplit=1)[0])
     if word.lower() in _SIMPLE or word.lower() in _ALSO:
         meant = word.lower()
     word = word if len(word) <= 100 else f"{word[:97]}..."
@@ -185,6 +191,8 @@ def parse_declared(text: str) -> tuple[Type, int | None]:
 
     -> (type, precision or None). ValueError says what to write.
     """
+    if text.count(":") > MOST_FIELDS:
+        raise ValueError(f"the type names more than {MOST_FIELDS:,} fields; keep some together as one of json")
     word = " ".join(text.split())
     if word == UNSIGNED.name:
         return UNSIGNED, None
@@ -196,7 +204,24 @@ def parse_declared(text: str) -> tuple[Type, int | None]:
         raise ValueError(f"'{word[:100]}' is not a type; write {UNSIGNED.name}")
     if match := _TIMED.fullmatch(text.strip()):
         return _SIMPLE[match[1]], int(match[2])
-    return parse(text), None
+    kind = parse(text)
+    if alike := fields_alike(kind):
+        raise ValueError(
+            f"a struct has the fields {alike[0]:.60} and {alike[1]:.60}, which SQL can't tell apart; "
+            "leave one out, or keep the struct as json"
+        )
+    return kind, None
+
+
+def fields_alike(kind: Type) -> tuple[str, str] | None:
+    """Two fields of one struct, anywhere in the type, that differ by upper and lower case alone: DuckDB and most others
+    read the first one for both. None if there are none."""
+    taken: dict[str, str] = {}
+    for name, _ in kind.fields:
+        if (first := taken.setdefault(name.lower(), name)) != name:
+            return first, name
+    parts = (*(part for _, part in kind.fields), *((kind.element,) if kind.element else ()), *(kind.entry or ()))
+    return next(filter(None, map(fields_alike, parts)), None)
 
 
 def storable(kind: Type) -> Type:
