@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.conversions import to_bytes
@@ -34,6 +35,7 @@ from pyiceberg.types import DoubleType, LongType, NestedField, StringType, Times
 from firn_lake.reading import manifests
 from firn_lake.reading.manifests import Known, Planner
 from tests.soak import long_only
+from tests.unit.lake.row_delta import data_files, row_delta
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType()), NestedField(2, "name", StringType()), NestedField(3, "share", DoubleType()),
@@ -218,3 +220,38 @@ def test_a_plan_is_the_one_that_pyiceberg_makes_of_all_manifests(catalog: Catalo
         for _ in range(3):  # as it is met first, as it is kept, and out of what was kept
             assert plans(Planner(ground.metadata, ground.io, text), ground.manifests) == expected, text
         assert [(one, whole[one[0]]) for one in expected if one != whole[one[0]]] == [], text  # no delete is missed
+
+
+def test_deletes_are_read_where_files_are_found_that_are_older(
+    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog.create_namespace_if_not_exists("lake")
+    table = catalog.create_table("lake.rows", pa.schema([("id", pa.int64())]))
+    table.append(pa.table({"id": range(10)}))
+    row_delta(table, tmp_path, {data_files(table)[0]: [3]}, None, {})
+    table.append(pa.table({"id": range(100, 110)}))
+    read: list[ManifestContent] = []
+    fitting = Known.fitting
+
+    def counted(self: Known, io: Any, manifest: ManifestFile, *tests: Any) -> list[ManifestEntry]:
+        read.append(manifest.content)
+        return fitting(self, io, manifest, *tests)
+
+    monkeypatch.setattr(Known, "fitting", counted)
+    snapshot = table.refresh().current_snapshot()
+    assert snapshot is not None
+    for text, files, deletes in (("id = 5", 1, 1), ("id = 105", 1, 0), ("id = 50", 0, 0), ("id > 0", 2, 1)):
+        read.clear()
+        found = list(Planner(table.metadata, table.io, text).plan_files(snapshot.manifests(table.io)))
+        assert (len(found), read.count(ManifestContent.DELETES)) == (files, deletes), text
+
+
+def test_what_compresses_well_is_not_kept_for_it(known: Known, catalog: Catalog, tmp_path: Path) -> None:
+    ground = Ground(catalog, tmp_path, random.Random(3))
+    some = ground.manifests[0]
+    small = Known(most=2_000)
+    for _ in range(3):
+        small.fitting(ground.io, some, lambda _: False, lambda _: False)
+        known.fitting(ground.io, some, lambda _: False, lambda _: False)
+    assert known.bytes >= some.manifest_length
+    assert small.bytes == 0

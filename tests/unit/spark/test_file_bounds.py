@@ -76,9 +76,8 @@ def test_what_tells_nothing_leaves_nothing_out() -> None:
 
 def test_a_file_without_keys_of_the_slice_is_not_opened() -> None:
     key = [Column("id", Type("long"))]
-    files = Files(
-        Wanted(key, some=[pa.array([1, 900], pa.int64())]), ["file:///none/a"], ends={"file:///none/a": (2, 899)}
-    )
+    wanted, ends = Wanted(key, some=[pa.array([1, 900], pa.int64())]), {"file:///none/a": (2, 899)}
+    files = Files(wanted, ["file:///none/a"], ends=ends)
     assert row_lookup.read_columns(files, {"id": 1}, "p", b"") == []
     assert row_lookup.read(files, {"id": 1}, []).keys(key) == []
     before = Files(Wanted(key, between=(1, 900)), ["file:///none/a"], ends=ends)
