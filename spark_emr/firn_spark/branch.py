@@ -25,8 +25,9 @@ from firn.rebuild.plan import retyped
 from firn.tables import table_state
 from firn.tables.table_state import FACTS, REBUILD
 from firn_spark.merge.facts_table import name_in
-from firn_spark.tables.evolve import Table, Tables, metadata_of
+from firn_spark.tables.evolve import Table, Tables
 from firn_spark.tables.java import java_class
+from firn_spark.tables.metadata_cache import KNOWN
 
 REBUILT: Final = "firn.rebuilt"  # table property: the number of the newest rebuild in place that was published
 OF: Final = "firn.rebuild.of"  # table property of what a rebuild makes: what it is a rebuild of
@@ -92,8 +93,7 @@ class Placed(Tables):
         branch = self._branch
         if branch is None or name != branch.of:
             return super()._look(name, java)
-        text = metadata_of(self._spark, java)
-        state = table_state.parse(text, branch.name)
+        state = KNOWN.state_of(self._spark, java, branch.name)
         return Table(name, java, replace(state, properties={**state.properties, **branch.properties}), branch.name)
 
 

@@ -11,10 +11,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from firn.changes.decode.types import Column
+from firn.changes.decode.types import Column, Type
 from firn.changes.merge.fold import Key, key_of
 from firn.changes.metadata_columns import HELD, POSITION
-from firn_spark.files import readable_files, values
+from firn_spark.files import file_bounds, readable_files, values
+from firn_spark.files.file_bounds import Ends
+from firn_spark.files.key_conditions import between, in_any
 from firn_spark.files.key_intervals import intervals_of
 from firn_spark.files.row_group import RowGroup
 from firn_spark.not_eligible import ForeignFiles, Unfit, first_of
@@ -84,12 +86,20 @@ class Wanted:
 @dataclass(frozen=True)
 class Files:
     """The data files of one snapshot that may hold the wanted rows, and the delete files that may name rows of them. A
-    position delete names its data file, so that which belong together need not be asked. `defaults`: defaults_in."""
+    position delete names its data file, so that which belong together need not be asked. `defaults`: defaults_in;
+    `ends`: what bounds tell of the key's first column, of files that are planned before the values are known."""
 
     wanted: Wanted
     files: Sequence[str] = ()
     deletes: Sequence[DeleteFile] = ()
     defaults: Mapping[str, pa.Field] = field(default_factory=dict)
+    ends: Mapping[str, Ends] = field(default_factory=dict)
+
+    def open(self) -> Sequence[str]:
+        """The data files that may hold wanted rows, by what is known by now."""
+        if not self.ends or self.wanted.every or self.wanted.between is not None or self.wanted.prefix is not None:
+            return self.files
+        return file_bounds.holding(self.files, self.ends, self.wanted.values[0])
 
 
 @dataclass
@@ -122,13 +132,14 @@ def plan(spark: SparkSession, table: Table, wanted: Wanted, limits: Limits | Non
     snapshot = wanted.snapshot or table.state.snapshot_id
     if snapshot is None or (wanted.keys is not None and not wanted.keys):
         return Files(wanted)
-    scan = table.java.newScan().useSnapshot(snapshot)
+    scan, bounds = _bounded(spark, table, wanted, table.java.newScan().useSnapshot(snapshot))
     for condition in _conditions(spark, table, wanted):
         scan = scan.filter(condition)
     tasks = scan.planFiles()
     found: list[str] = []
     gone = java_class(spark, "java.util.HashSet")()  # every task names all its delete files: too many to ask for each
-    rows, foreign = 0, False
+    rows, foreign, ends = 0, False, dict[str, Ends]()
+    descriptions = deletes.Descriptions(spark, table)
     try:
         iterator = tasks.iterator()
         while iterator.hasNext():
@@ -139,6 +150,8 @@ def plan(spark: SparkSession, table: Table, wanted: Wanted, limits: Limits | Non
             found.append(path)
             table.planned.keep(snapshot, path, PlannedFile(file, mine))
             foreign = foreign or not readable_files.is_parquet(file)
+            if bounds is not None and (told := file_bounds.ends_in(descriptions.said(file), *bounds)) is not None:
+                ends[path] = told
             rows += file.recordCount()
             if limits is not None:
                 _check(limits, wanted, len(found), rows)
@@ -146,14 +159,24 @@ def plan(spark: SparkSession, table: Table, wanted: Wanted, limits: Limits | Non
         tasks.close()
     if limits is not None and gone.size() > limits.files:
         raise Unfit(f"more than {limits.files} files of deletes to look through")
-    descriptions = deletes.Descriptions(spark, table)
-    told = [descriptions.of(file) for file in elements(gone)]
-    known = sorted({one for one in told if one is not None}, key=lambda one: (one.path, one.offset or 0))
-    if foreign or None in told:
+    described = [descriptions.of(file) for file in elements(gone)]
+    known = sorted({one for one in described if one is not None}, key=lambda one: (one.path, one.offset or 0))
+    if foreign or None in described:
         raise readable_files.others_of(scan)
     if limits is not None and sum(one.bytes for one in known) > limits.delete_bytes:
         raise Unfit(f"more than {limits.delete_bytes} bytes of deletes to look through")
-    return Files(wanted, sorted(set(found)), known, defaults_in(table))
+    return Files(wanted, sorted(set(found)), known, defaults_in(table), ends)
+
+
+def _bounded(spark: SparkSession, table: Table, wanted: Wanted, scan: Any) -> tuple[Any, tuple[int, Type] | None]:
+    """The scan (org.apache.iceberg.TableScan), with bounds if there is use for them: those of the field with this id
+    and type."""
+    open_ended = wanted.between is None or wanted.between == (None, None)
+    number = None if open_ended else ids_of(table).get(wanted.key[0].name)
+    if number is None or not file_bounds.are_told(wanted.key[0].type):
+        return scan, None
+    names = java_class(spark, "java.util.Collections").singletonList(wanted.key[0].name)
+    return scan.includeColumnStats(names), (number, wanted.key[0].type)
 
 
 def _check(limits: Limits, wanted: Wanted, files: int, rows: int) -> None:
@@ -167,13 +190,12 @@ def _check(limits: Limits, wanted: Wanted, files: int, rows: int) -> None:
 def read(files: Files, ids: Mapping[str, int], columns: Sequence[Column]) -> Rows:
     """The wanted rows with these columns (and those of the key); columns that the table lacks are null. `ids`:
     ids_of."""
-    if not files.files:
-        return no_rows([*files.wanted.key, *columns])
 
     def one(file: pq.ParquetFile, path: str, gone: pa.Array) -> Rows:
         return _matching(file, path, files, columns, ids, gone)
 
-    return _together(each(files, one))
+    found = each(files, one)
+    return _together(found) if found else no_rows([*files.wanted.key, *columns])
 
 
 def ids_of(table: Table) -> Mapping[str, int]:
@@ -202,12 +224,14 @@ def read_columns(files: Files, ids: Mapping[str, int], column: str, low: bytes) 
 
 def each(files: Files, one: Callable[[pq.ParquetFile, str, pa.Array], T]) -> list[T]:
     """What `one` makes of each file, its path and the rows of it that are deleted."""
-    if not files.files:
+    paths = files.open()
+    if not paths:
         return []
-    objects = Objects(files.files[0])
+    objects = Objects(paths[0])
     with ThreadPoolExecutor(objects.at_once) as pool:
-        gone: dict[str, list[pa.Array]] = {path: [] for path in files.files}
-        for parts in pool.map(lambda one: deletes.read(objects, one), files.deletes):
+        gone: dict[str, list[pa.Array]] = {path: [] for path in paths}
+        mine = [one for one in files.deletes if one.names is None or one.names in gone]
+        for parts in pool.map(lambda one: deletes.read(objects, one), mine):
             for path, places in parts.items():
                 if path in gone:
                     gone[path].append(places)
@@ -351,12 +375,12 @@ def _conditions(spark: SparkSession, table: Table, wanted: Wanted) -> Iterator[A
     buffer = java_class(spark, "java.nio.ByteBuffer")
     there = {one["name"] for one in table.state.fields}
     if wanted.between is not None and wanted.key[0].name in there:
-        yield from _between(expressions, buffer, wanted.key[0], *wanted.between)
+        yield from between(expressions, buffer, wanted.key[0], *wanted.between)
     for some, column in zip(wanted.values, wanted.key, strict=True) if not (wanted.every or wanted.between) else ():
         if column.name in there and len(some) and not some.null_count:
             ends = intervals_of(some, _INTERVALS if _is_large(table) else 1)
             ends = [(low, high if wanted.prefix is None else high + _ABOVE) for low, high in ends]
-            yield from _in_any(expressions, buffer, column, ends)
+            yield from in_any(expressions, buffer, column, ends)
     if POSITION not in there:
         return
     if wanted.low is not None:
@@ -369,24 +393,3 @@ def _is_large(table: Table) -> bool:
     """Whether the table has so many data files that it is worth a closer look which of them are read."""
     summary = table.state.ancestry[0] if table.state.ancestry else {}
     return int(summary.get("total-data-files") or 0) > _LARGE
-
-
-def _in_any(expressions: Any, buffer: Any, column: Column, ends: Sequence[tuple[Any, Any]]) -> Iterator[Any]:
-    """That a value is in one of these intervals; nothing where Iceberg can't be asked for one of them."""
-    either = None
-    for low, high in ends:
-        parts = list(_between(expressions, buffer, column, low, high))
-        if not parts:
-            return
-        both = parts[0] if len(parts) == 1 else getattr(expressions, "and")(*parts)
-        either = both if either is None else getattr(expressions, "or")(either, both)
-    if either is not None:
-        yield either
-
-
-def _between(expressions: Any, buffer: Any, column: Column, low: Any, high: Any) -> Iterator[Any]:
-    """`low`, `high`: as values.key_type has them; None: no end."""
-    low, high = (None if one is None else values.literal(one, column.type) for one in (low, high))
-    low, high = (buffer.wrap(one) if isinstance(one, bytes) else one for one in (low, high))
-    yield from () if low is None else (expressions.greaterThanOrEqual(column.name, low),)
-    yield from () if high is None else (expressions.lessThanOrEqual(column.name, high),)

@@ -22,8 +22,9 @@ from firn_spark import vended_keys
 from firn_spark.session import CATALOG
 from firn_spark.tables.columns import iceberg_type
 from firn_spark.tables.hive_locks import is_hive, release_abandoned
-from firn_spark.tables.java import java_class, text_of
+from firn_spark.tables.java import java_class
 from firn_spark.tables.locations import Place, places
+from firn_spark.tables.metadata_cache import KNOWN, json_of
 from firn_spark.tables.planned_files import PlannedFiles
 
 _ICEBERG = "org.apache.iceberg"
@@ -187,7 +188,7 @@ class Tables:
 
     def metadata(self, table: Table) -> str:
         """The table's metadata as JSON, as it was last loaded or committed."""
-        return metadata_of(self._spark, table.java)
+        return json_of(self._spark, table.java.operations().current())
 
     def _widen(self, update: Any, name: str, kind: Type, was: Type) -> Any:
         """Lists and structs are widened by their parts; a struct may get some."""
@@ -208,7 +209,7 @@ class Tables:
         return update.updateColumn(name, iceberg_type(self._spark, kind))
 
     def _look(self, name: TableName, java: Any) -> Table:
-        state = table_state.parse(metadata_of(self._spark, java))
+        state = KNOWN.state_of(self._spark, java)
         if self._vends:
             vended_keys.remember(java, str(name), state.location, state.properties)
         return Table(name, java, state)
@@ -260,15 +261,6 @@ class Tables:
             apply = getattr(builder, partition.transform)
             builder = apply(partition.column) if partition.size is None else apply(partition.column, partition.size)
         return builder.build()
-
-
-def metadata_of(spark: SparkSession, java: Any) -> str:
-    """The metadata of an org.apache.iceberg.Table as JSON, as it was last read or committed."""
-    writer = java_class(spark, "java.io.StringWriter")()
-    generator = java_class(spark, f"{_ICEBERG}.util.JsonUtil").factory().createGenerator(writer)
-    java_class(spark, f"{_ICEBERG}.TableMetadataParser").toJson(java.operations().current(), generator)
-    generator.flush()
-    return text_of(writer.getBuffer())
 
 
 def no_column(name: TableName, partition: Partition) -> str:

@@ -20,8 +20,9 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
 from firn.errors import TransientError, UnknownOutcome
-from firn.tables.table_state import EPOCH, parse
-from firn_spark.tables.evolve import Table, metadata_of
+from firn.tables.table_state import EPOCH
+from firn_spark.tables.evolve import Table
+from firn_spark.tables.metadata_cache import KNOWN
 
 _ERRORS = "org.apache.iceberg.exceptions"
 _starting = threading.Lock()
@@ -65,7 +66,7 @@ def alter(spark: SparkSession, table: Table, both: Any, told: Mapping[str, str] 
     Raises LostRace (a snapshot came since: what was planned on the table may be wrong by now), CommitUnknown, or what
     the catalog says.
     """
-    main = table.state if table.branch is None else parse(metadata_of(spark, table.java))
+    main = table.state if table.branch is None else KNOWN.state_of(spark, table.java)
     mark = both.newAppend()
     for name, value in {"firn.format": "1", **told, **main.basis.next().summary()}.items():
         mark.set(name, value)
@@ -165,7 +166,7 @@ class _ProgressUnchanged:
         """Whether the table is still what was planned for, and the stream's progress in it the expected one. `_`: the
         ancestry that the new snapshot would get (an Iterable<Snapshot>), which the metadata tells with fewer calls."""
         table, before = self._table, self._table.state
-        now = parse(metadata_of(self._spark, table.java), table.branch)
+        now = KNOWN.state_of(self._spark, table.java, table.branch)
         if table.branch is not None:  # its properties are those that main will have
             now = replace(now, properties=before.properties)
         expected, found = before.progress(self._stream), now.progress(self._stream)

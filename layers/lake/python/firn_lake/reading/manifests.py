@@ -1,19 +1,24 @@
 """Manifests that this process has read before: they never change, and to decode one takes longer than to ask it.
 
-What is kept is bounded by the bytes of the manifests as they are stored; in memory an entry takes about fifteen times
-its own. The least recently used go first.
+A plan that meets a manifest for the first time takes out of it what it wants (manifest_sieve); the next one decodes it
+whole, and it is kept. What is kept is bounded by the bytes of the manifests as they are stored, and by their entries,
+which may be alike and compress well; in memory an entry takes about 4 KB. The least recently used go first.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyiceberg.expressions import BooleanExpression
 from pyiceberg.expressions.visitors import ResidualEvaluator, UnpartitionedResidualEvaluator
-from pyiceberg.manifest import DataFile, ManifestContent, ManifestEntry, ManifestFile
+from pyiceberg.manifest import DataFile, DataFileContent, ManifestContent, ManifestEntry, ManifestFile
 from pyiceberg.table import ManifestGroupPlanner
+from pyiceberg.table.delete_file_index import _referenced_data_file_path
+from pyiceberg.typedef import Record
 from pyiceberg.utils.concurrent import ExecutorFactory
+
+from firn_lake.reading.manifest_sieve import sifted
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -21,6 +26,8 @@ if TYPE_CHECKING:
 
 MOST_BYTES: Final = 4 * 1024 * 1024  # about 60 MB in memory: 16,000 files of a table with ten columns
 _LISTED: Final = 64  # bytes of a manifest's line in a list of manifests
+_ENTRY: Final = 250  # bytes that an entry counts for at least
+_MET: Final = 10_000  # paths of manifests that are remembered, though not what is in them
 
 
 class Known:
@@ -29,12 +36,39 @@ class Known:
     def __init__(self, most: int = MOST_BYTES) -> None:
         self._most = most
         self._kept: OrderedDict[str, tuple[int, Sequence[Any]]] = OrderedDict()
+        self._met: OrderedDict[str, None] = OrderedDict()
         self._lock = Lock()
         self.bytes = 0
 
     def entries(self, io: "FileIO", manifest: ManifestFile) -> Sequence[ManifestEntry]:
         """The live entries of a manifest. Raises what PyIceberg raises of one that can't be read."""
         return self._of(manifest.manifest_path, lambda: manifest.fetch_manifest_entry(io), manifest.manifest_length)
+
+    def fitting(
+        self,
+        io: "FileIO",
+        manifest: ManifestFile,
+        partition: Callable[[Record], bool],
+        bounds: Callable[[DataFile], bool],
+    ) -> list[ManifestEntry]:
+        """Those of them of whose partition and of which as files these tests are true. Raises as `entries`."""
+        if self._is_first(manifest):
+            return sifted(io, manifest, partition, bounds)
+        entries = self.entries(io, manifest)
+        return [one for one in entries if partition(one.data_file.partition) and bounds(one.data_file)]
+
+    def _is_first(self, manifest: ManifestFile) -> bool:
+        """Whether the manifest is met for the first time, or is too large to be kept."""
+        path, count = manifest.manifest_path, (manifest.added_files_count or 0) + (manifest.existing_files_count or 0)
+        with self._lock:
+            if path in self._kept:
+                return False
+            met = path in self._met
+            self._met[path] = None
+            self._met.move_to_end(path)
+            while len(self._met) > _MET:
+                self._met.popitem(last=False)
+        return not met or _taken(count, manifest.manifest_length) > self._most
 
     def listed(self, io: "FileIO", snapshot: "Snapshot") -> Sequence[ManifestFile]:
         """The manifests of a snapshot."""
@@ -46,7 +80,7 @@ class Known:
                 self._kept.move_to_end(path)
                 return self._kept[path][1]
         found = read()
-        taken = len(found) * _LISTED if stored is None else stored
+        taken = len(found) * _LISTED if stored is None else _taken(len(found), stored)
         if taken <= self._most:
             with self._lock:
                 if path not in self._kept:
@@ -57,6 +91,10 @@ class Known:
         return found
 
 
+def _taken(entries: int, stored: int) -> int:
+    return max(stored, entries * _ENTRY)
+
+
 KNOWN: Final = Known()
 
 
@@ -64,20 +102,21 @@ class Planner(ManifestGroupPlanner):
     """PyIceberg's planning of a scan, of manifests that are read once."""
 
     def plan_manifest_entries(self, manifests: Iterable[ManifestFile]) -> Iterator[list[ManifestEntry]]:
-        """The entries of each manifest that the filter leaves, as PyIceberg finds them."""
+        """The entries of each manifest that the filter leaves, as PyIceberg finds them: first those of data files, then
+        of the files of deletes those that may belong to one of them."""
         asked = Asked(self)
         some = [one for one in manifests if asked.manifest(one)]
-        first = min((one.min_sequence_number or 0 for one in some if one.content == ManifestContent.DATA), default=0)
-        wanted = [one for one in some if self._check_sequence_number(first, one)]
+        pool, own = ExecutorFactory.get_or_create(), _Touched()
 
         def fitting(manifest: ManifestFile) -> list[ManifestEntry]:
-            return [
-                entry
-                for entry in KNOWN.entries(self.io, manifest)
-                if asked.partition(manifest.partition_spec_id, entry.data_file) and asked.bounds(entry.data_file)
-            ]
+            spec = manifest.partition_spec_id
+            return KNOWN.fitting(self.io, manifest, lambda one: asked.of_partition(spec, one), asked.bounds)
 
-        return ExecutorFactory.get_or_create().map(fitting, wanted)
+        for found in pool.map(fitting, [one for one in some if one.content == ManifestContent.DATA]):
+            own.add(found)
+            yield found
+        for found in pool.map(fitting, [one for one in some if own.may_have(one)]):
+            yield [entry for entry in found if own.has(entry)]
 
     def _build_residual_evaluator(self, spec_id: int) -> Callable[[DataFile], ResidualEvaluator]:  # noqa: ARG002
         # PyIceberg 0.12 fails (TypeError) to tell what is left of a comparison within a partition whose value is null.
@@ -86,13 +125,56 @@ class Planner(ManifestGroupPlanner):
         return lambda _file: whole
 
 
+class _Touched:
+    """The data files that a plan has found, as far as it tells which deletes may be theirs."""
+
+    def __init__(self) -> None:
+        self._partitions: set[tuple[Any, ...]] = set()
+        self._paths: set[str] = set()
+        self._least: int | None = None
+
+    def add(self, entries: Iterable[ManifestEntry]) -> None:
+        """Notes entries of data files."""
+        for entry in entries:
+            number = entry.sequence_number or 0
+            self._least = number if self._least is None else min(self._least, number)
+            self._partitions.add(_key(entry.data_file))
+            self._paths.add(entry.data_file.file_path)
+
+    def may_have(self, manifest: ManifestFile) -> bool:
+        """Whether a manifest may hold deletes of them: none that are older than all."""
+        deletes = manifest.content == ManifestContent.DELETES
+        return deletes and self._least is not None and (manifest.sequence_number or 0) >= self._least
+
+    def has(self, entry: ManifestEntry) -> bool:
+        """Whether a file of deletes may be of one of them. By equality any may be: they are not read here."""
+        file = entry.data_file
+        if self._least is None or (entry.sequence_number or 0) < self._least:
+            return False
+        if file.content != DataFileContent.POSITION_DELETES:
+            return True
+        path = _referenced_data_file_path(file)
+        return path in self._paths if path else _key(file) in self._partitions
+
+
+def _key(file: DataFile) -> tuple[Any, ...]:
+    return file.spec_id or 0, *file.partition._data
+
+
+class _OfPartition(NamedTuple):
+    """Of a data file, what PyIceberg's test of partitions looks at."""
+
+    partition: Record
+
+
 class Asked:
     """PyIceberg's own tests of manifests and files, made once for a filter."""
 
     def __init__(self, planner: ManifestGroupPlanner) -> None:
         self._planner = planner
         self._manifests: dict[int, Callable[[ManifestFile], bool]] = {}
-        self._partitions: dict[int, Callable[[DataFile], bool]] = {}
+        self._partitions: dict[int, Callable[[Any], bool]] = {}
+        self._known: dict[tuple[Any, ...], bool] = {}
         self.bounds: Callable[[DataFile], bool] = planner._build_metrics_evaluator()
         """Whether the file's bounds leave it."""
 
@@ -105,9 +187,17 @@ class Asked:
 
     def partition(self, spec: int, file: DataFile) -> bool:
         """Whether the file's partition leaves it."""
-        if spec not in self._partitions:
-            self._partitions[spec] = self._planner._build_partition_evaluator(spec)
-        return self._partitions[spec](file)
+        return self.of_partition(spec, file.partition)
+
+    def of_partition(self, spec: int, partition: Record) -> bool:
+        """Whether files of this partition are left. Each is judged once: there are many files of one."""
+        key = spec, *partition._data
+        known = self._known.get(key)
+        if known is None:
+            if spec not in self._partitions:
+                self._partitions[spec] = self._planner._build_partition_evaluator(spec)
+            known = self._known[key] = self._partitions[spec](_OfPartition(partition))
+        return known
 
     def projected(self, spec: int) -> BooleanExpression:
         """What the filter asks of the partitions of a spec, by their names."""
