@@ -33,7 +33,7 @@ def command(
     wide: Wide = False,
     as_json: Json = False,
 ) -> None:
-    """Move cold files of TABLE to a cheaper storage class: in S3 by tags and lifecycle rules, on Azure and Google at once.
+    """Move cold files of TABLE to a cheaper class: in S3 by tags and lifecycle rules, on Azure and Google at once.
 
     `care.tier` in firn.yaml says what is cold.
     """
@@ -62,8 +62,8 @@ def command(
             typer.echo(f"{done.table}: {_files(done.files)} of {size(done.bytes)} brought back into {classes.hot}")
         if done.asked:
             typer.echo(
-                f"firn: {_files(done.asked)} of these lie in an archive and are being restored, which takes hours: until "
-                "then queries that need them fail. Run it again then; it says so while some are left",
+                f"firn: {_files(done.asked)} of these lie in an archive and are being restored, which takes hours: "
+                "until then queries that need them fail. Run it again then; it says so while some are left",
                 err=True,
             )
         return
