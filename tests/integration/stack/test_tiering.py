@@ -18,8 +18,8 @@ from firn.log import read_records, tiering_state
 from firn.maintenance.tiering import TAG
 from firn_lake.catalogs.catalog import open_catalog
 from firn_lake.tiering import tagging as tiering
+from firn_lake.tiering.class_port import NoClasses
 from firn_lake.tiering.lifecycle import current_rules
-from firn_lake.tiering.live import NotOnS3
 from firn_lake.tiering.objects import to_standard
 from firn_lake.tiering.round import apply_all, lines, tier_all
 from firn_lake.tiering.tagging import NoSuchPartition, Tiered, tier, warm
@@ -242,7 +242,7 @@ def test_a_warehouse_of_files_has_no_classes_and_says_so(ground: Ground, tmp_pat
     local = open_catalog(f"sqlite:///{tmp_path}/local.db", f"file://{tmp_path}/warehouse", {})
     local.create_namespace("shop")
     table = local.create_table("shop.events", SCHEMA)
-    with pytest.raises(NotOnS3, match="file:// storage"):
+    with pytest.raises(NoClasses, match="in no storage with classes"):
         tier(table, POLICY, ground.s3, ground.store, ground.today)
     local.close()
 
