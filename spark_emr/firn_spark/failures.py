@@ -63,7 +63,7 @@ def failure_of(error: Exception) -> Failure:
     archived = any(ARCHIVED.search(line) for line in said)
     text = first_line(error)
     if archived:
-        text = f"{text}; {RESTORE}"
+        text = text if RESTORE in text else f"{text}; {RESTORE}"
     elif refused:
         text = f"{text}. Look at {CREDENTIALS}, and at what these may do there"
     elif no_types:

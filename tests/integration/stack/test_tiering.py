@@ -20,7 +20,7 @@ from firn_lake.catalogs.catalog import open_catalog
 from firn_lake.tiering import tagging as tiering
 from firn_lake.tiering.class_port import NoClasses
 from firn_lake.tiering.lifecycle import current_rules
-from firn_lake.tiering.objects import to_standard
+from firn_lake.tiering.objects import place, to_standard
 from firn_lake.tiering.round import apply_all, lines, tier_all
 from firn_lake.tiering.tagging import NoSuchPartition, Tiered, tier, warm
 from firn_lake.tiering.views import explain
@@ -180,7 +180,7 @@ def test_a_copy_back_keeps_all_that_an_object_carries(ground: Ground, most: int,
         Bucket=ground.lake, Key=key, Body=data, StorageClass=kind, Tagging=f"{TAG}=STANDARD_IA&a=b",
         Metadata={"kept": "yes"}, ContentType="application/vnd.apache.parquet",
     )  # fmt: skip
-    where = tiering.place(f"s3://{ground.lake}/{key}")
+    where = place(f"s3://{ground.lake}/{key}")
     assert where is not None
     assert to_standard(ground.s3, where, TAG, most=most, part=6_000_000) == len(data)
     found = ground.s3.get_object(Bucket=ground.lake, Key=key)

@@ -137,10 +137,10 @@ SMALLEST_BYTES: Final = 131_072
 and elsewhere a move costs more than they save."""
 
 ARCHIVED: Final = re.compile(
-    "BlobArchived|BlobBeingRehydrated|InvalidObjectState|INVALID_OBJECT_STATE|not permitted on an archived blob"
-    "|not valid for the object's (storage class|access tier)"
+    "ArchivedObject|BlobArchived|BlobBeingRehydrated|InvalidObjectState|INVALID_OBJECT_STATE"
+    "|not permitted on an archived blob|not valid for the object's (storage class|access tier)"
 )
-"""What a read of an archived object is answered with, in the words of S3, of Azure and of their libraries."""
+"""What a read of an archived object is answered with, in the words of S3, of Azure, of their libraries and of Firn."""
 RESTORE: Final = (
     "it lies in an archive, where nothing is read before it was restored: `firn tier TABLE --warm all` asks for that, "
     "and it takes hours"
