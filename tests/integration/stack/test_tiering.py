@@ -14,9 +14,11 @@ from pyiceberg.types import DateType, NestedField, StringType
 
 from firn.config import reader as configuration
 from firn.config.maintenance import Tiering
+from firn.errors import ArchivedObject
 from firn.log import read_records, tiering_state
 from firn.maintenance.tiering import TAG
 from firn_lake.catalogs.catalog import open_catalog
+from firn_lake.reading.files import Source, read_file
 from firn_lake.tiering import tagging as tiering
 from firn_lake.tiering.class_port import NoClasses
 from firn_lake.tiering.lifecycle import current_rules
@@ -190,6 +192,25 @@ def test_a_copy_back_keeps_all_that_an_object_carries(ground: Ground, most: int,
     assert ground.tags(key) == {"a": "b"}
     assert ground.s3.list_multipart_uploads(Bucket=ground.lake).get("Uploads", []) == []
     assert to_standard(ground.s3, where, TAG, most=most) is None, "it is where it should be"
+
+
+def test_an_archived_file_is_named_and_asked_for(ground: Ground) -> None:
+    table = ground.table()
+    ground.fill(table, -30, -29)
+    key = sorted(ground.classes("events/data"))[0]
+    address = {"Bucket": ground.lake, "Key": key}
+    ground.s3.copy_object(**address, CopySource=address, StorageClass="GLACIER")  # as another's rule would
+    source = Source(table.io, table.metadata, "shop.events", 7)
+    (file,) = [task.file for task in table.scan().plan_files() if task.file.file_path.endswith(key)]
+    with pytest.raises(ArchivedObject, match=r"firn tier shop\.events --warm all"):
+        list(read_file(source, file, table.schema()))
+    assert tier(table, POLICY, ground.s3, ground.store, ground.today).archived == 1
+    asked = warm(table, "all", ground.s3, ground.store)
+    assert (asked.files, asked.asked) == (1, 1)
+    assert "Restore" in ground.s3.head_object(**address)
+    # moto restores at once: the next call copies.
+    assert warm(table, "all", ground.s3, ground.store).asked == 0
+    assert set(ground.classes("events/data").values()) == {"STANDARD"}
 
 
 def test_explain_says_each_partition_and_why(ground: Ground) -> None:

@@ -304,7 +304,7 @@ def test_a_request_is_asked_again_and_never_over_plain_http_to_elsewhere(server:
 def test_an_archived_file_is_told_from_one_that_is_broken() -> None:
     said = OSError("AWS Error UNKNOWN: Unable to parse ExceptionName: InvalidObjectState Message: The operation ...")
     for error in (said, ArchivedObject("object storage can't read a")):
-        with pytest.raises(ArchivedObject, match="firn tier shop.t --warm all") as raised, reading("a", "shop.t", 7):
+        with pytest.raises(ArchivedObject, match=r"firn tier shop\.t --warm all") as raised, reading("a", "shop.t", 7):
             raise error
         assert isinstance(raised.value, StorageUnavailable), "nothing is lost, and another try may help"
     with pytest.raises(UnreadableFile), reading("a", "shop.t", 7):
