@@ -19,6 +19,8 @@ _SECONDS: Final = (3.0, 60.0)  # to connect, and for an answer
 _TRIES: Final = 4
 _PASSING: Final = frozenset({408, 429, 500, 502, 503, 504})
 _MOST_SAID: Final = 300
+# Whatever the environment says: a proxy would ask for its own machine's identity.
+_NO_PROXY: Final[Any] = {"http": None, "https": None, "all": None}
 
 
 class Answer(NamedTuple):
@@ -41,8 +43,9 @@ def call(
         raise ConfigError(f"{urlsplit(url).netloc} is asked over plain HTTP, which is spoken on this machine only")
     try:
         told = _session().request(
-            method, url, headers=dict(headers), data=body, timeout=_SECONDS, allow_redirects=False, auth=_as_it_is
-        )
+            method, url, headers=dict(headers), data=body, timeout=_SECONDS, allow_redirects=False, auth=_as_it_is,
+            proxies=None if secure else _NO_PROXY,
+        )  # fmt: skip
         answer = Answer(told.status_code, told.headers, told.content)
     except RequestException as error:
         # Never the URL: a signature may be part of it.
