@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarks.cost import PRICES, SMALLEST
-from firn.maintenance.storage_prices import PRICES as STORAGE
+from firn.config.storage_classes import S3 as STORAGE
 
 DAYS = 30
 API_REQUEST = 3.50e-6  # API Gateway REST API, the first 333 million; a function URL costs nothing
 LAMBDA_REQUEST = 0.20e-6
 LAMBDA_GB_SECOND = 16.6667e-6  # x86
-_S3 = STORAGE.of["STANDARD"]  # the table that `firn tier` decides by
+_S3 = STORAGE.of("STANDARD")  # the table that `firn tier` decides by
 S3_PUT, S3_GET = _S3.transition / 1000, _S3.get / 1000  # PUT, POST, LIST; GET
 S3_GB_MONTH = _S3.storage
 LOGS_GB = 0.50  # taken in

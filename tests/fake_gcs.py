@@ -3,9 +3,11 @@
 `make setup-servers` builds it (with Go); tests that find none are skipped. Its JSON API is right: of 16 requests with
 ifGenerationMatch=0 one wins. Its XML API reads and lists, and takes no object: but obstore writes by XML. `_Adapter`
 stands before it and turns such a write into the JSON upload with the same precondition, so that the server, not the
-adapter, decides who was first. Everything else goes through as it came.
+adapter, decides who was first. Its rewrites pass the storage class and the precondition over: the adapter looks at the
+generation before, and sets the class by a request of its own after. Everything else goes through as it came.
 """
 
+import json
 import threading
 import uuid
 from collections.abc import Iterator
@@ -109,6 +111,10 @@ class _Adapter(BaseHTTPRequestHandler):
         elif is_xml and self.command == "PUT":
             status, said, told = self._upload(bucket, unquote(key), body)
             self._answer(status, b"" if status == 200 else said, told)
+        elif "/rewriteTo/" in path and asked.get("ifGenerationMatch", self._generation(path)) != self._generation(path):
+            self._answer(412, b"{}")
+        elif "/rewriteTo/" in path:
+            self._answer(*self._rewritten(path, body))
         else:
             self._answer(*self._passed(self.command, self.path, body, dict(self.headers.items())))
 
@@ -124,6 +130,20 @@ class _Adapter(BaseHTTPRequestHandler):
         # The tag that a read of it will have.
         _, _, told = self._passed("HEAD", urlsplit(self.path).path, b"", {})
         return 200, b"", {name: told[name] for name in ("ETag", "x-goog-generation") if name in told}
+
+    def _generation(self, path: str) -> str:
+        _, said, _ = self._passed("GET", path.partition("/rewriteTo/")[0], b"", {})
+        return str(json.loads(said).get("generation", ""))
+
+    def _rewritten(self, path: str, body: bytes) -> tuple[int, bytes, dict[str, str]]:
+        kind = {"Content-Type": "application/json"}
+        status, said, told = self._passed("POST", self.path, body, kind)
+        wanted = json.loads(body or b"{}").get("storageClass")
+        if status == 200 and wanted:
+            patch = json.dumps({"storageClass": wanted}).encode()
+            _, now, _ = self._passed("PATCH", path.partition("/rewriteTo/")[0], patch, kind)
+            said = json.dumps({**json.loads(said), "resource": json.loads(now)}).encode()
+        return status, said, {"Content-Type": told.get("content-type", "application/json")}
 
     def _passed(
         self, method: str, path: str, body: bytes, headers: dict[str, str]

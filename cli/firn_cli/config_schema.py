@@ -18,10 +18,11 @@ from firn.config.event_sources import KafkaOrder
 from firn.config.file_sinks import FileCompression, FileFormat
 from firn.config.file_writing import NEWEST_FORMAT, OLDEST_FORMAT
 from firn.config.file_writing_reader import Codec
-from firn.config.maintenance import FEWEST_SNAPSHOTS, MOST_SNAPSHOTS, Expirer, StorageClass
+from firn.config.maintenance import FEWEST_SNAPSHOTS, MOST_SNAPSHOTS, Expirer
 from firn.config.model import AuthBy, SnapshotReads, Update, Way, Write
 from firn.config.modes import MODES
 from firn.config.pull_source import Plugin
+from firn.config.storage_classes import known_classes
 from firn_cli.alert_shapes import alerts
 from firn_cli.json_shapes import (
     NAME,
@@ -351,7 +352,11 @@ def _care() -> Schema:
                         "never",
                     ),
                     "predictive": flag("Or where recorded reads say that it saves money.", "false"),
-                    "class": words("Where cold files go.", get_args(StorageClass), "STANDARD_IA"),
+                    "class": words(
+                        "Where cold files go, by the storage of the warehouse.",
+                        known_classes(None),
+                        "STANDARD_IA, Cool or NEARLINE",
+                    ),
                 },
             ),
         },

@@ -26,7 +26,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:  # noqa: 
     config = current()
     warehouse = settings.warehouse or config.warehouse
     catalog_uri = settings.catalog_uri or config.catalog.address
-    s3 = objects.client()
+    s3 = objects.client_for(warehouse, settings.staging)
     rules = list(lines(apply_all(config, warehouse, settings.staging, s3)))
     for line in rules:
         (logger.error if "warning" in line else logger.info)("lifecycle rules", extra=line)

@@ -6,6 +6,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException, PythonException
 
 from firn.config.catalogs import CREDENTIALS, TYPES_ALLOWED, TYPES_REFUSED
+from firn.config.storage_classes import ARCHIVED, RESTORE
 from firn.tables.failures import Failure, failure
 from firn.tables.failures import first_line as plain_line
 
@@ -60,12 +61,16 @@ def failure_of(error: Exception) -> Failure:
         return Failure("transient", _NO_DATABASE)
     refused = any(word in line for word in _REFUSED for line in said)
     no_types = any(TYPES_REFUSED in line for line in said)  # what a metastore may refuse is no fault of the table's
+    # A file that was archived: the table is not at fault, and once it is restored all goes on.
+    archived = any(ARCHIVED.search(line) for line in said)
     text = first_line(error)
-    if refused:
+    if archived:
+        text = text if RESTORE in text else f"{text}; {RESTORE}"
+    elif refused:
         text = f"{text}. Look at {CREDENTIALS}, and at what these may do there"
     elif no_types:
         text = f"{text}; {TYPES_ALLOWED}"
-    return Failure("transient" if passing or refused or no_types else "terminal", text)
+    return Failure("transient" if passing or archived or refused or no_types else "terminal", text)
 
 
 def first_line(error: BaseException) -> str:

@@ -505,6 +505,22 @@ MUTANTS: Final = (
         (f"{_TIERING_TESTS}::test_a_time_that_has_not_ended_long_ago_keeps_its_partition_hot",),
     ),
     Mutant(
+        "a rewritten object that did not change as it should counts as moved",
+        "layers/lake/python/firn_lake/tiering/google_classes.py",
+        "return now is not None and _kind(now) == kind",
+        "return now is not None",
+        ("tests/unit/lake/test_cloud_classes.py"
+         "::test_a_rewrite_that_finds_another_generation_looks_who_made_it[STANDARD-False]",),
+    ),
+    Mutant(
+        "a file that was brought back on Azure is as old as before",
+        "layers/lake/python/firn_lake/tiering/azure_classes.py",
+        "if kind == AZURE.hot and moved:",
+        "if False:",
+        ("tests/unit/lake/test_cloud_classes.py"
+         "::test_azures_listing_has_pages_names_of_all_kinds_and_accounts_without_tiers",),
+    ),
+    Mutant(
         "rules of others go with those of ours",
         f"{_CORE}/maintenance/bucket_lifecycle.py",
         "return [*others, *ours]",

@@ -11,6 +11,7 @@ from firn_cli.options import DEFAULT_DIR, Dir, Json, OneTable, Wide
 
 if TYPE_CHECKING:
     from firn.config.maintenance import Tiering
+    from firn.config.storage_classes import ClassTable
     from firn_lake.tiering.lifecycle import Applied
     from firn_lake.tiering.tagging import Tiered
     from firn_lake.tiering.views import PartitionView
@@ -24,16 +25,22 @@ def command(
     ] = False,
     warm: Annotated[
         str | None,
-        typer.Option("--warm", metavar="PARTITION", help="Copy a partition back into STANDARD; all for the table."),
+        typer.Option(
+            "--warm", metavar="PARTITION", help="Bring a partition back into the hot class; all for the table."
+        ),
     ] = None,
     folder: Dir = DEFAULT_DIR,
     wide: Wide = False,
     as_json: Json = False,
 ) -> None:
-    """Tag cold files of TABLE and apply the lifecycle rules. `care.tier` in firn.yaml says what is cold."""
+    """Move cold files of TABLE to a cheaper class: in S3 by tags and lifecycle rules, on Azure and Google at once.
+
+    `care.tier` in firn.yaml says what is cold.
+    """
     if sum((dry_run, explain, warm is not None)) > 1:
         raise typer.BadParameter("give one of them", param_hint="--dry-run, --explain, --warm")
     from firn.config.names import TableName
+    from firn.config.storage_classes import S3, classes_of
     from firn.log.published_configs import CurrentConfig
     from firn_lake.catalogs.stack_catalog import catalog_of
     from firn_lake.tables import find_table
@@ -45,13 +52,20 @@ def command(
     stack = find_stack(folder)
     store, now = stack.store(), datetime.now(UTC)
     found = find_table(catalog_of(stack), table)
-    s3 = objects.client()
+    s3 = objects.client_for(found.location(), stack.warehouse, stack.staging)
+    classes = classes_of(found.location()) or S3
     if warm is not None:
         done = tiering.warm(found, warm, s3, store)
         if as_json:
             print_json(done)
         else:
-            typer.echo(f"{done.table}: {_files(done.files)} of {size(done.bytes)} copied back into STANDARD")
+            typer.echo(f"{done.table}: {_files(done.files)} of {size(done.bytes)} brought back into {classes.hot}")
+        if done.asked:
+            typer.echo(
+                f"firn: {_files(done.asked)} of these lie in an archive and are being restored, which takes hours: "
+                "until then queries that need them fail. Run it again then; it says so while some are left",
+                err=True,
+            )
         return
     config = CurrentConfig(store)()
     policy = config.care_of(TableName(".".join(found.name()[:-1]), found.name()[-1])).tiering
@@ -60,38 +74,44 @@ def command(
         if as_json:
             print_json(views)
         else:
-            _show(views, policy, now, wide=wide)
+            _show(views, policy, classes, now, wide=wide)
         return
     tiered = tiering.tier(found, policy, s3, store, now, dry_run=dry_run, force=True)
     applied = tier_round.apply_all(config, stack.warehouse, stack.staging, s3, dry_run=dry_run)
     if as_json:
         print_json({"tiered": tiered, "rules": applied})
     else:
-        _say(tiered, policy, applied)
+        _say(tiered, policy, classes, applied)
+    if tiered.archived:
+        typer.echo(
+            f"firn: {_files(tiered.archived)} of {tiered.table} lie in an archive, where no query can read them: "
+            f"`firn tier {tiered.table} --warm all` brings them back, and whatever rule put them there has to go",
+            err=True,
+        )
     for one in applied:
         for warning in one.warnings:
             typer.echo(f"firn: {warning}", err=True)
 
 
-def _say(done: "Tiered", policy: "Tiering", applied: "list[Applied]") -> None:
+def _say(done: "Tiered", policy: "Tiering", classes: "ClassTable", applied: "list[Applied]") -> None:
     would = "would be " if done.dry_run else ""
     if not policy.on:
         typer.echo(f"{done.table}: tiering is off; write care: {{tier: {{cold_after: 90d}}}} in firn.yaml", err=True)
+    verb, released = ("tagged for", f"{done.released} {would}released; ") if classes.by_rule else ("moved to", "")
     typer.echo(
-        f"{done.table}: {_files(done.tagged)} of {size(done.tagged_bytes)} {would}tagged for {done.kind}, "
-        f"{done.released} {would}released; {done.cold_files} of {done.files} files ({size(done.cold_bytes)}) are cold "
+        f"{done.table}: {_files(done.tagged)} of {size(done.tagged_bytes)} {would}{verb} {done.kind}, "
+        f"{released}{done.cold_files} of {done.files} files ({size(done.cold_bytes)}) are cold "
         f"or on their way"
     )
     if done.refused:
-        typer.echo(f"{_files(done.refused)} could not be tagged: gone meanwhile, or with ten tags already", err=True)
+        why = "gone meanwhile, or with ten tags already" if classes.by_rule else "gone meanwhile, or in use by others"
+        typer.echo(f"{_files(done.refused)} could not be {verb} {done.kind}: {why}", err=True)
     for one in applied:
         if one.changed:
             typer.echo(f"{one.bucket}: lifecycle rules {would}changed: {', '.join(one.changed)}")
 
 
-def _show(views: "list[PartitionView]", policy: "Tiering", now: datetime, *, wide: bool) -> None:
-    from firn.maintenance.storage_prices import PRICES
-
+def _show(views: "list[PartitionView]", policy: "Tiering", classes: "ClassTable", now: datetime, *, wide: bool) -> None:
     print_table(
         [
             "partition", "files", "size", "class now", "touched", "next read", "saves $/month", "reads cost $/month",
@@ -122,8 +142,8 @@ def _show(views: "list[PartitionView]", policy: "Tiering", now: datetime, *, wid
         wide=wide,
     )  # fmt: skip
     typer.echo(
-        f"figures are for moving all of a partition to {policy.storage_class}, by list prices of {PRICES.region}, "
-        f"{PRICES.date} (docs/tiering.md)",
+        f"figures are for moving all of a partition to {classes.chosen(policy.storage_class)}, by list prices of "
+        f"{classes.region}, {classes.date} (docs/tiering.md)",
         err=True,
     )
 

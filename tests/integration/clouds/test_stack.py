@@ -18,7 +18,8 @@ from firn_local.environment import CLOUD_JARS
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
 ROOT = Path(__file__).resolve().parents[3]
-CONFIG = """streams:
+CONFIG = """care: {tier: {cold_after: 1d}}
+streams:
   web:
     envelope: rows
     tables:
@@ -82,6 +83,9 @@ def test_rows_are_staged_read_and_committed_there_and_no_file_holds_the_key(
     firn(folder, server, "flush", "web")
     assert json.loads(firn(folder, server, "query", "--json", sql)) == rows
     assert "ä/ö 100%" in posted(f"{stack['url']}/v1/query", {"sql": sql})
+    told = json.loads(firn(folder, server, "tier", "web.users", "--json"))
+    kind = "Cool" if "AZURE_STORAGE_ACCOUNT_KEY" in server.environment else "NEARLINE"
+    assert (told["tiered"]["kind"], told["tiered"]["files"] > 0, told["rules"]) == (kind, True, [])
     assert not (folder / "staging").exists() or not list((folder / "staging").rglob("*.parquet"))
     key = server.environment.get("AZURE_STORAGE_ACCOUNT_KEY", "no key at all")
     held = [path for path in folder.rglob("*") if path.is_file() and key.encode() in path.read_bytes()]

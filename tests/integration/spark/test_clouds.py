@@ -13,6 +13,8 @@ from firn.config.names import TableName
 from firn.log.store import open_store, paths, put
 from firn.maintenance import compaction_trigger as turns
 from firn.maintenance import expiry as rules
+from firn_lake.tiering.class_port import open_classes
+from firn_lake.tiering.tagging import warm
 from firn_local.environment import CLOUD_JARS
 from firn_spark.maintenance import compaction, orphans
 from firn_spark.maintenance.compaction import Budget
@@ -121,3 +123,26 @@ def test_both_homes_commit_care_keeps_the_rows_and_every_reader_reads_them(
     commit_in("driver", monkeypatch)
     lake.land(changes(6))
     assert by_pyiceberg(lake) == by_java(lake) == folded(7)
+
+
+@pytest.mark.parametrize("home", ["driver", "slices"])
+def test_a_job_that_needs_an_archived_file_holds_nothing_and_says_how_it_comes_back(
+    lake: Lake, home: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not lake.warehouse.startswith("abfss:"):
+        pytest.skip("Google's archive is read at once")
+    commit_in(home, monkeypatch)
+    lake.land(changes(0))
+    classes, files = open_classes(lake.warehouse), table_files(lake)
+    for path in files:
+        place = classes.place(path)
+        assert place is not None
+        assert classes.move(place, "Archive")
+    lake.post(changes(1))
+    n = lake.seal()
+    assert lake.commit(n) != 0
+    assert any("firn tier TABLE --warm all" in str(line.get("error")) for line in lake.lines), lake.lines
+    assert paths(lake.store, "quarantine") == [], "the table is not at fault"
+    warm(lake.catalog.load_table(T.identifier), "all", None, lake.store)
+    assert lake.commit(n) == 0, lake.lines
+    assert by_pyiceberg(lake) == by_java(lake) == folded(2)

@@ -10,7 +10,7 @@ from firn.errors import ConfigError
 from firn_cli.main import main
 from firn_lake.catalogs.catalog import open_catalog
 from firn_lake.reading import cold_cache
-from firn_lake.tiering.objects import Place
+from firn_lake.tiering.class_port import Place
 from tests.integration.stack.cold_ground import Ground
 
 pytestmark = pytest.mark.stack

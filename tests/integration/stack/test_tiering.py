@@ -14,13 +14,15 @@ from pyiceberg.types import DateType, NestedField, StringType
 
 from firn.config import reader as configuration
 from firn.config.maintenance import Tiering
+from firn.errors import ArchivedObject
 from firn.log import read_records, tiering_state
 from firn.maintenance.tiering import TAG
 from firn_lake.catalogs.catalog import open_catalog
+from firn_lake.reading.files import Source, read_file
 from firn_lake.tiering import tagging as tiering
+from firn_lake.tiering.class_port import NoClasses
 from firn_lake.tiering.lifecycle import current_rules
-from firn_lake.tiering.live import NotOnS3
-from firn_lake.tiering.objects import to_standard
+from firn_lake.tiering.objects import place, to_standard
 from firn_lake.tiering.round import apply_all, lines, tier_all
 from firn_lake.tiering.tagging import NoSuchPartition, Tiered, tier, warm
 from firn_lake.tiering.views import explain
@@ -180,7 +182,7 @@ def test_a_copy_back_keeps_all_that_an_object_carries(ground: Ground, most: int,
         Bucket=ground.lake, Key=key, Body=data, StorageClass=kind, Tagging=f"{TAG}=STANDARD_IA&a=b",
         Metadata={"kept": "yes"}, ContentType="application/vnd.apache.parquet",
     )  # fmt: skip
-    where = tiering.place(f"s3://{ground.lake}/{key}")
+    where = place(f"s3://{ground.lake}/{key}")
     assert where is not None
     assert to_standard(ground.s3, where, TAG, most=most, part=6_000_000) == len(data)
     found = ground.s3.get_object(Bucket=ground.lake, Key=key)
@@ -190,6 +192,25 @@ def test_a_copy_back_keeps_all_that_an_object_carries(ground: Ground, most: int,
     assert ground.tags(key) == {"a": "b"}
     assert ground.s3.list_multipart_uploads(Bucket=ground.lake).get("Uploads", []) == []
     assert to_standard(ground.s3, where, TAG, most=most) is None, "it is where it should be"
+
+
+def test_an_archived_file_is_named_and_asked_for(ground: Ground) -> None:
+    table = ground.table()
+    ground.fill(table, -30, -29)
+    key = sorted(ground.classes("events/data"))[0]
+    address = {"Bucket": ground.lake, "Key": key}
+    ground.s3.copy_object(**address, CopySource=address, StorageClass="GLACIER")  # as another's rule would
+    source = Source(table.io, table.metadata, "shop.events", 7)
+    (file,) = [task.file for task in table.scan().plan_files() if task.file.file_path.endswith(key)]
+    with pytest.raises(ArchivedObject, match=r"firn tier shop\.events --warm all"):
+        list(read_file(source, file, table.schema()))
+    assert tier(table, POLICY, ground.s3, ground.store, ground.today).archived == 1
+    asked = warm(table, "all", ground.s3, ground.store)
+    assert (asked.files, asked.asked) == (1, 1)
+    assert "Restore" in ground.s3.head_object(**address)
+    # moto restores at once: the next call copies.
+    assert warm(table, "all", ground.s3, ground.store).asked == 0
+    assert set(ground.classes("events/data").values()) == {"STANDARD"}
 
 
 def test_explain_says_each_partition_and_why(ground: Ground) -> None:
@@ -242,7 +263,7 @@ def test_a_warehouse_of_files_has_no_classes_and_says_so(ground: Ground, tmp_pat
     local = open_catalog(f"sqlite:///{tmp_path}/local.db", f"file://{tmp_path}/warehouse", {})
     local.create_namespace("shop")
     table = local.create_table("shop.events", SCHEMA)
-    with pytest.raises(NotOnS3, match="file:// storage"):
+    with pytest.raises(NoClasses, match="in no storage with classes"):
         tier(table, POLICY, ground.s3, ground.store, ground.today)
     local.close()
 

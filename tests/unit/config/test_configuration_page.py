@@ -11,10 +11,10 @@ from firn.changes.envelopes import registry
 from firn.config import (
     deployments,
     file_sinks_reader,
-    maintenance,
     maintenance_reader,
     model,
     reader,
+    storage_classes,
     table_rules_reader,
 )
 from firn.config.file_sinks import COMPRESSIONS
@@ -50,7 +50,7 @@ def test_every_setting_and_every_word_is_documented() -> None:
     words += [f"care.{section}.{key}" for section, keys in maintenance_reader.KEYS.items() for key in keys]
     words += [f"files.{key}" for key in file_sinks_reader.KEYS] + [f"files.roll.{key}" for key in ROLL_KEYS]
     words += [*COMPRESSIONS, *COMPRESSIONS["parquet"]]
-    words += get_args(maintenance.StorageClass)
+    words += storage_classes.known_classes(None)
     words += registry.KNOWN.names
     words += MODES
     for kind in (model.SnapshotReads, model.CatalogType, source_encodings.OutOfRange):

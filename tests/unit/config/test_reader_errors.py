@@ -250,14 +250,61 @@ def test_staged_data_may_lie_in_the_environments_account() -> None:
         read_staging("s3://lake/x", ("gs",))
 
 
-@pytest.mark.parametrize("warehouse", ["gs://acme-lake/w", "abfss://lake@acme.dfs.core.windows.net/w"])
-def test_cold_files_are_moved_on_s3_alone(warehouse: str) -> None:
-    told = "firn.yaml:1: warehouse: is not in S3, where alone Firn moves cold files"
-    tier = "care: {tier: {cold_after: 90d}}"
-    assert told in problem(f"warehouse: {warehouse}\n{tier}\nstreams: {{shop: {{{GOOD}}}}}")
-    in_rule = f"streams: {{shop: {{tables: {{a.b: {{to: shop.b, {tier}}}}}}}}}"
-    assert told in problem(f"warehouse: {warehouse}\n{in_rule}")
-    assert parse(f"warehouse: s3://acme-lake/w\n{tier}\n{in_rule}").care.tiering.on
+CLOUD = {"s3": "s3://acme-lake/w", "azure": "abfss://lake@acme.dfs.core.windows.net/w", "google": "gs://acme-lake/w"}
+
+
+@pytest.mark.parametrize(
+    ("storage", "kind", "told"),
+    [
+        ("s3", "GLACIER_IR", None),
+        ("azure", "Cold", None),
+        ("google", "ARCHIVE", None),
+        (
+            "azure",
+            "STANDARD_IA",
+            "'STANDARD_IA' is a storage class of S3, and the tables are in Azure; write Cool or Cold",
+        ),
+        (
+            "google",
+            "Cool",
+            "'Cool' is a storage class of Azure, and the tables are in Google Cloud Storage; write NEARLINE",
+        ),
+        ("azure", "Archive", "'Archive' is an archive of Azure: objects have to be restored before they can be read"),
+        ("azure", "ARCHIVE", "'ARCHIVE' is a storage class of Google Cloud Storage, and the tables are in Azure"),
+        ("s3", "DEEP_ARCHIVE", "'DEEP_ARCHIVE' is an archive of S3: objects have to be restored"),
+        (
+            "google",
+            "Hot",
+            "'Hot' is not a storage class of Google Cloud Storage for live tables; write NEARLINE, COLDLINE or",
+        ),
+        ("azure", "Hot", "'Hot' is not a storage class of Azure for live tables; write Cool or Cold"),
+    ],
+)
+def test_cold_files_go_to_a_class_of_the_warehouses_storage(storage: str, kind: str, told: str | None) -> None:
+    tier = f"care: {{tier: {{cold_after: 90d, class: {kind}}}}}"
+    common = f"warehouse: {CLOUD[storage]}\n{tier}\nstreams: {{shop: {{{GOOD}}}}}"
+    rule = f"warehouse: {CLOUD[storage]}\nstreams: {{shop: {{tables: {{a.b: {{to: shop.b, {tier}}}}}}}}}"
+    if told is None:
+        assert parse(common).care.tiering.storage_class == kind
+        assert next(iter(parse(rule).streams["shop"].targets)).care.tiering.storage_class == kind
+        return
+    assert f"firn.yaml:2: care.tier.class: {told}" in problem(common)
+    assert f"firn.yaml:2: streams.shop.tables.a.b.care.tier.class: {told}" in problem(rule)
+
+
+def test_a_class_of_any_storage_is_taken_where_the_environment_names_the_warehouse() -> None:
+    for kind in ("STANDARD_IA", "Cold", "NEARLINE"):
+        assert (
+            parse(f"care: {{tier: {{class: {kind}}}}}\nstreams: {{shop: {{{GOOD}}}}}").care.tiering.storage_class
+            == kind
+        )
+    told = problem(f"care: {{tier: {{class: Archive}}}}\nstreams: {{shop: {{{GOOD}}}}}")
+    assert "care.tier.class: 'Archive' is an archive of Azure" in told
+    assert "NEARLINE, COLDLINE or ARCHIVE" in told
+    for wrong in ("{a: b}", "[Cool]", "''"):
+        assert (
+            problem(f"care: {{tier: {{class: {wrong}}}}}\nstreams: {{shop: {{{GOOD}}}}}").count("care.tier.class") == 1
+        )
 
 
 def test_all_problems_are_told_at_once_in_the_order_of_the_file() -> None:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from firn.maintenance.storage_prices import HORIZON_MONTHS, PRICES, WATERFALL, Kind, economics, may_move, storage_price
+from firn.config.storage_classes import AZURE, GOOGLE, S3, TABLES, ClassTable
+from firn.maintenance.storage_prices import HORIZON_MONTHS, economics, storage_price
 
 GB = 2**30
-COLD: tuple[Kind, ...] = ("STANDARD_IA", "INTELLIGENT_TIERING", "GLACIER_IR")
 
 
 def test_a_terabyte_that_nobody_reads_saves_the_difference_of_the_storage_prices() -> None:
@@ -67,17 +67,34 @@ def test_what_is_cold_already_saves_the_rest() -> None:
     assert found.saving == pytest.approx(10 * (0.0125 - 0.004))
 
 
-def test_rules_move_on_and_never_back() -> None:
-    assert may_move("STANDARD", "STANDARD_IA")
-    assert may_move("STANDARD_IA", "GLACIER_IR")
-    for kind in COLD:
-        assert not may_move(kind, kind)
-        assert not may_move("GLACIER", kind)
-    assert not may_move("GLACIER_IR", "STANDARD_IA")
+def test_an_object_moves_on_and_never_back() -> None:
+    for table in TABLES:
+        order = [one.name for one in table.classes]
+        for i, now in enumerate(order):
+            for j, kind in enumerate(order):
+                assert table.may_move(now, kind) == (i < j)
+        assert not table.may_move(order[0], "of another storage")
+        assert not table.may_move("of another storage", order[1])
 
 
-def test_all_classes_have_a_price_and_it_says_of_which_day() -> None:
-    assert set(PRICES.of) == set(WATERFALL)
-    assert PRICES.date == "2026-11-22"
-    storage = [PRICES.of[kind].storage for kind in ("STANDARD", "STANDARD_IA", "GLACIER_IR")]
-    assert storage == sorted(storage, reverse=True)
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.storage)
+def test_a_colder_class_is_cheaper_to_keep_dearer_to_read_and_kept_for_longer(table: ClassTable) -> None:
+    kept = [one for one in table.classes if one.name != "INTELLIGENT_TIERING"]  # which asks by how long nobody has read
+    assert [one.storage for one in kept] == sorted({one.storage for one in kept}, reverse=True)
+    assert [one.least_days for one in kept] == sorted(one.least_days for one in kept)
+    live = [one for one in kept if one.readable]
+    assert [(one.retrieval, one.get, one.transition) for one in live] == sorted(
+        (one.retrieval, one.get, one.transition) for one in live
+    )
+    assert kept[0].least_days == kept[0].retrieval == 0
+
+
+def test_each_storage_has_its_prices() -> None:
+    azure = economics(8_000, 1024 * GB, "Cool", table=AZURE)
+    assert azure.saving == pytest.approx(1024 * (0.018 - 0.01))
+    assert azure.worth
+    early = economics(1, 10 * GB, "ARCHIVE", table=GOOGLE, next_access_days=65)
+    assert early.penalty == pytest.approx(10 * 0.0012 * 300 / 30)
+    assert not economics(100, 10 * GB, "ARCHIVE", table=GOOGLE, reads_a_month=1).worth
+    assert economics(1, 10 * GB, "Cold", table=AZURE, now="Cool").saving == pytest.approx(10 * (0.01 - 0.0036))
+    assert S3.date == "2026-11-22"

@@ -1,12 +1,15 @@
 """Which files are cold: by when they were last touched, and by how often they are read."""
 
 import math
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from firn.config.maintenance import Tiering
+from firn.config.storage_classes import AZURE, GOOGLE, S3, ClassTable
+from firn.errors import ConfigError
 from firn.maintenance.tiering import (
     Decision,
     LiveDeletes,
@@ -53,6 +56,21 @@ def test_without_partitions_each_file_is_looked_at_alone() -> None:
     found = decide(files, [], BY_AGE, NOW)
     assert moved(found) == ["old"]
     assert [one.due for one in found] == [files[1].written + 90 * DAY, None]
+
+
+@pytest.mark.parametrize(("classes", "first"), [(S3, "STANDARD_IA"), (AZURE, "Cool"), (GOOGLE, "NEARLINE")])
+def test_files_go_to_the_first_cold_class_of_their_storage_and_on_and_never_back(
+    classes: ClassTable, first: str
+) -> None:
+    files = [file(one.name, 100, kind=one.name) for one in classes.classes]
+    assert moved(decide(files, [], BY_AGE, NOW, classes=classes)) == [classes.hot]
+    last = classes.cold[-1]
+    found = decide(files, [], replace(BY_AGE, storage_class=last), NOW, classes=classes)
+    assert set(moved(found)) == {classes.hot, *classes.cold[:-1]}, "what is archived stays where it is"
+    assert classes.chosen("") == first
+    for other in {S3, AZURE, GOOGLE} - {classes}:
+        with pytest.raises(ConfigError, match=f"is a storage class of {other.storage}, .* write {first}"):
+            decide(files, [], replace(BY_AGE, storage_class=other.cold[1]), NOW, classes=classes)
 
 
 def test_a_partition_of_time_is_cold_as_a_whole() -> None:

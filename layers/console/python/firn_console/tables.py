@@ -10,13 +10,14 @@ import msgspec
 from firn.config.maintenance import Care
 from firn.config.model import Config
 from firn.config.names import TableName, owner
+from firn.config.storage_classes import S3, ClassTable, classes_of
 from firn.errors import RequestError
 from firn.log import cuts, table_health, tiering_state
 from firn.log.table_health import Health
 from firn.maintenance import health_report
 from firn.maintenance.launcher import feeding
 from firn.maintenance.schedule import due
-from firn.maintenance.storage_prices import PRICES, WATERFALL, storage_price
+from firn.maintenance.storage_prices import storage_price
 from firn_console.asked import Asked, cursor_of
 from firn_console.contract.stream_pages import Totals
 from firn_console.contract.table_pages import Feed, TableAnswer, TablePage, TableRow, Tier
@@ -98,14 +99,15 @@ def table_answer(asked: Asked, name: str) -> TableAnswer:
         ),
         None,
     )
+    classes = classes_of(asked.config.warehouse) or S3
     report = None if health is None else health_report.report(health, asked.config.care_of(table), asked.now)
     return TableAnswer(
         row=mine,
         feeds=tuple(_feeds(asked.config, table, mine.streams)),
         held=held,
         health=report,
-        tiers=tuple(_tiers(health, sum(files for files, _ in tier.cold.values()))),
-        prices=f"list prices of S3 in {PRICES.region}, {PRICES.date}, a month, without requests",
+        tiers=tuple(_tiers(health, sum(files for files, _ in tier.cold.values()), classes)),
+        prices=f"list prices of {classes.storage} in {classes.region}, {classes.date}, a month, without requests",
         notes=(),
     )
 
@@ -202,14 +204,15 @@ def _feeds(config: Config, table: TableName, streams: Iterable[str]) -> Iterable
                 yield Feed(name, rule.source, rule.mode, tuple(rule.key or ()), pipeline)
 
 
-def _tiers(health: Health | None, cold_files: int) -> Iterable[Tier]:
-    """What is known of storage classes: standard, and together all that is cold, at the price of the cheapest."""
+def _tiers(health: Health | None, cold_files: int, classes: ClassTable) -> Iterable[Tier]:
+    """What is known of storage classes: the hot one, and together all that is cold, at the price of the cheapest."""
     if health is None:
         return
     gigabyte = float(2**30)
     standard = max(0, health.bytes - health.cold_bytes)
     files = max(0, health.files - health.cold_files)
-    yield Tier("STANDARD", files, standard, round(standard / gigabyte * storage_price("STANDARD", None), 6))
+    dollars = standard / gigabyte * storage_price(classes.hot, None, classes)
+    yield Tier(classes.hot, files, standard, round(dollars, 6))
     if health.cold_bytes:
-        dollars = health.cold_bytes / gigabyte * storage_price(WATERFALL[-1], None)
+        dollars = health.cold_bytes / gigabyte * storage_price(classes.cold[-1], None, classes)
         yield Tier("cold", cold_files or health.cold_files, health.cold_bytes, round(dollars, 6))

@@ -3,6 +3,7 @@
 FirnError
 ├── TransientError            try again: nothing was decided
 │   └── StorageUnavailable    object storage did not answer, or answered 5xx
+│       └── ArchivedObject    it has to be restored before it can be read
 ├── TerminalError             trying again gives the same: a 4xx, or a dead letter
 │   ├── ConfigError           firn.yaml is wrong; says file, line, key and what to write instead
 │   ├── RequestError          the whole request can't be taken; carries the HTTP status
@@ -30,6 +31,10 @@ class TransientError(FirnError):
 
 class StorageUnavailable(TransientError):
     """Object storage could not be reached or answered with a server error. HTTP: 503."""
+
+
+class ArchivedObject(StorageUnavailable):
+    """An object lies in a storage class that has to be restored before a read: hours, once somebody asks for it."""
 
 
 class TerminalError(FirnError):

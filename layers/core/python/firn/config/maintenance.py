@@ -15,7 +15,6 @@ from typing import Final, Literal
 from firn.config.unfed_tables import UnfedTables
 
 Expirer = Literal["firn", "catalog"]
-StorageClass = Literal["STANDARD_IA", "GLACIER_IR", "INTELLIGENT_TIERING"]
 
 # Every sixteenth snapshot has small files merged (maintenance/compaction_trigger.py).
 FEWEST_SNAPSHOTS: Final = 20
@@ -54,11 +53,11 @@ class Expiry:
 @dataclass(frozen=True)
 class Tiering:
     """When live data files become cold: not written for `cold_seconds`, or by `predictive` from recorded reads. Both
-    off: never."""
+    off: never. `storage_class`: where they go (config/storage_classes.py); "": to the first cold one of the storage."""
 
     cold_seconds: int | None = None
     predictive: bool = False
-    storage_class: StorageClass = "STANDARD_IA"
+    storage_class: str = ""
 
     @property
     def on(self) -> bool:

@@ -1,5 +1,6 @@
 """Reads `care:` of firn.yaml (config/maintenance.py)."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -15,12 +16,13 @@ from firn.config.maintenance import (
     Expirer,
     Expiry,
     Statistics,
-    StorageClass,
     Tiering,
 )
 from firn.config.names import is_reserved
 from firn.config.problems import Section, shown
+from firn.config.storage_classes import classes_of, known_classes, refusal
 from firn.config.unfed_tables import UnfedTables
+from firn.config.yaml_tree import Scalar
 
 KEYS: Final = {
     "compact": ("on", "target", "budget", "sort_by", "zorder_by"),
@@ -32,8 +34,6 @@ _ALSO: Final = "also"
 _NAMED: Final = "also: [reports.*, shop.by_day]"
 _MOST_NAMED: Final = 100
 _MOST_COLUMNS: Final = 32
-# Reads of these would fail, or wait for hours: S3 User Guide, "Understanding S3 Glacier storage classes".
-_ARCHIVES: Final = {"GLACIER": "Glacier Flexible Retrieval", "DEEP_ARCHIVE": "Glacier Deep Archive"}
 
 
 def read_care(section: Section, default: Care) -> Care:
@@ -128,17 +128,34 @@ def _tiering(section: Section, default: Tiering) -> Tiering:
     cold = section.parsed("cold_after", quantities.days_or_never, default.cold_seconds, "90d")
     if cold is not None and cold < LEAST_COLD_SECONDS:
         section.note("cold_after", "is less than 1d; write 90d")
-    name = section.text("class", "STANDARD_IA") if section.has("class") else None
-    kind: StorageClass = default.storage_class
-    if name in _ARCHIVES:
-        section.note(
-            "class",
-            f"{shown(name)} is {_ARCHIVES[name]}: objects have to be restored before they can be read, so every query "
-            "of the table would fail; write GLACIER_IR, which is as cheap as an archive that can be read gets",
-        )
-    elif name is not None:
-        kind = section.choice("class", StorageClass, "storage class for live tables", default.storage_class)
-    return Tiering(cold, section.flag("predictive", default.predictive), kind)
+    # Which classes there are depends on the warehouse: check_classes looks at them.
+    named = section.text("class", "such as STANDARD_IA")
+    return Tiering(cold, section.flag("predictive", default.predictive), named or default.storage_class)
+
+
+def check_classes(top: Section, warehouse: str) -> None:
+    """Notes every storage class that is not one of the warehouse's. `top`: the whole file."""
+    table = classes_of(warehouse)
+    for tier in _tiers(top):
+        named = tier.node("class")
+        if isinstance(named, Scalar) and named.text.strip() and named.text not in known_classes(table):
+            tier.note("class", refusal(named.text, table))
+
+
+def _tiers(top: Section) -> Iterator[Section]:
+    """Every `tier:` of the file."""
+    streams = _mappings(top, "streams")
+    rules = (rule for one in streams for group in ("tables", "pipelines") for rule in _mappings(one, group))
+    for section in (top, *rules):
+        if section.is_mapping("care") and (care := section.section("care")).is_mapping("tier"):
+            yield care.section("tier")
+
+
+def _mappings(section: Section, key: str) -> Iterator[Section]:
+    """The mappings in the mapping under the key, if it is one. What is none is noted by its own reader."""
+    if section.is_mapping(key):
+        below = section.section(key)
+        yield from (below.section(name) for name in below.names if below.is_mapping(name))
 
 
 def _statistics(section: Section, default: Statistics) -> Statistics:

@@ -2,7 +2,6 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -28,7 +27,7 @@ from firn.config.event_sources_reader import check_event_sources, read_event_sou
 from firn.config.file_sinks_reader import check_places
 from firn.config.further_targets import read_further_targets
 from firn.config.maintenance import Care
-from firn.config.maintenance_reader import read_common_care
+from firn.config.maintenance_reader import check_classes, read_common_care
 from firn.config.model import (
     UNAVAILABLE,
     BacklogLimit,
@@ -45,7 +44,7 @@ from firn.config.rows_reader import read_rows
 from firn.config.schema_files import FILES
 from firn.config.secret_addresses import checked_place
 from firn.config.shared_tables import Placed, check_targets
-from firn.config.storage import is_cloud, read_catalog_uri, read_warehouse
+from firn.config.storage import read_catalog_uri, read_warehouse
 from firn.config.table_rules_reader import read_tables
 from firn.config.written_secrets import is_secret_name, secret_in
 from firn.config.yaml_tree import YamlProblem, read
@@ -102,7 +101,7 @@ def parse(text: str, filename: str = "firn.yaml", *, published: bool = False) ->
     care = read_common_care(top.section("care"))
     streams = _streams(top, care)
     check_places(top.section("streams"), streams, warehouse)
-    _check_tiering(top, warehouse, care, streams)
+    check_classes(top, warehouse)
     readers = read_readers(top.section("query"), streams)
     sources = read_sources(top.section("sources"), streams)
     console = read_console(top.section("console"), readers, streams)
@@ -110,18 +109,6 @@ def parse(text: str, filename: str = "firn.yaml", *, published: bool = False) ->
     problems.raise_any()
     sha = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     return Config(catalog, warehouse, streams, sha, text, targets, care, readers, sources, console, alerts)
-
-
-def _check_tiering(top: Section, warehouse: str, care: Care, streams: Mapping[str, StreamConfig]) -> None:
-    """Files become cold by tags that S3's lifecycle rules know: Azure has no such tags where accounts have folders, and
-    Google none at all."""
-    rules = [rule.care for stream in streams.values() for rule in stream.targets]
-    if is_cloud(warehouse) and any(one.tiering.on for one in (care, *rules)):
-        top.note(
-            "warehouse",
-            "is not in S3, where alone Firn moves cold files (care: tier); take `tier` out, and let a rule of the "
-            "storage's own move them: docs/clouds.md has it",
-        )
 
 
 def _catalog(section: Section) -> CatalogConfig:

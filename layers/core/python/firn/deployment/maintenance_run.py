@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from firn.config.storage_classes import S3, classes_of
 from firn.deployment import flush_run
 from firn.deployment.stack import Stack
 from firn.errors import FirnError
@@ -15,7 +16,6 @@ from firn.log import layout
 from firn.log.store import get
 from firn.maintenance import launcher
 from firn.maintenance.schedule import Kind
-from firn.maintenance.storage_prices import PRICES
 from firn.runs.job_runs import ENDED
 
 Report = Callable[[str], None]
@@ -76,5 +76,6 @@ def care_for(
         tail = flush_run.log_tail(stack, run)
         raise CareFailed(f"job run {run} ended {state} without a result: {details or 'no details'}\n{tail}".rstrip())
     lines = json.loads(data)["lines"]
+    classes = classes_of(stack.warehouse) or S3
     freed = sum(int(line.get("freed_bytes", 0)) for line in lines)
-    return Done(run, lines, time.monotonic() - began, freed, freed / 2**30 * PRICES.of["STANDARD"].storage)
+    return Done(run, lines, time.monotonic() - began, freed, freed / 2**30 * classes.of(classes.hot).storage)

@@ -21,7 +21,8 @@ import obstore
 import obstore.store
 from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
 
-from firn.errors import FirnError, StorageUnavailable, UnknownOutcome
+from firn.config.storage_classes import ARCHIVED, RESTORE
+from firn.errors import ArchivedObject, FirnError, StorageUnavailable, UnknownOutcome
 from firn.log import cloud_stores
 from firn.log.credentials import s3_options
 
@@ -377,6 +378,8 @@ def _failure(verb: str, path: str, error: Exception) -> FirnError:
 
 
 def _unavailable(verb: str, path: str, error: Exception) -> StorageUnavailable:
+    if ARCHIVED.search(str(error)):
+        return ArchivedObject(f"object storage can't {verb} {path}: {RESTORE}")
     advice = "try again; if it lasts, check the endpoint"
     if _TOKENLESS in str(error):
         advice = "this machine's own identity gave no token: set credentials (docs/clouds.md), or give it an identity"

@@ -12,9 +12,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from firn.config.maintenance import StorageClass
+from firn.config.storage_classes import S3, SMALLEST_BYTES
 from firn.errors import ConfigError
-from firn.maintenance.storage_prices import SMALLEST_BYTES
 from firn.maintenance.tiering import TAG
 
 Rule = Mapping[str, Any]
@@ -25,9 +24,8 @@ MOST_RULES: Final = 1_000
 
 LIVE_STAGING: Final = ("staged/", "epochs/", "cuts/", "config/", "quarantine/", "code/", "tier/")
 """What no rule may take away: only Firn knows when it may go."""
-ARCHIVES: Final = frozenset({"GLACIER", "DEEP_ARCHIVE"})
+ARCHIVES: Final = frozenset(S3.archives)
 """Objects there have to be restored before they can be read: every query of their table would fail."""
-_LIVE_CLASSES: Final = frozenset({"STANDARD_IA", "GLACIER_IR", "INTELLIGENT_TIERING"})
 # S3's API Reference, "Transition": to STANDARD_IA after 30 days in STANDARD at the earliest, to the others at once.
 _LEAST_DAYS: Final = {"STANDARD_IA": 30}
 
@@ -63,16 +61,14 @@ class TooManyRules(ConfigError):
     """The bucket would have more rules than S3 takes."""
 
 
-def cold_rules(classes: Iterable[StorageClass], prefix: str = "") -> list[Rule]:
+def cold_rules(classes: Iterable[str], prefix: str = "") -> list[Rule]:
     """One rule a storage class that some table's policy names, however many tables. `prefix`: the warehouse's in its
     bucket, with its slash. Raises ConfigError for a class that reads would fail in."""
     return [_cold_rule(kind, prefix) for kind in sorted(set(classes))]
 
 
 def _cold_rule(kind: str, prefix: str) -> Rule:
-    if kind not in _LIVE_CLASSES:
-        why = "is an archive: reads would fail" if kind in ARCHIVES else "is not a class for live tables"
-        raise ConfigError(f"the storage class {kind} {why}; write one of {', '.join(sorted(_LIVE_CLASSES))}")
+    S3.chosen(kind)
     scope = {"Prefix": prefix} if prefix else {}
     tags = [{"Key": TAG, "Value": kind}]
     return {

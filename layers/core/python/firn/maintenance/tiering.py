@@ -20,7 +20,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
 from firn.config.maintenance import LEAST_COLD_SECONDS, Tiering
-from firn.maintenance.storage_prices import MONTH_DAYS, SMALLEST_BYTES, Economics, Kind, economics, may_move
+from firn.config.storage_classes import S3, SMALLEST_BYTES, ClassTable
+from firn.maintenance.storage_prices import MONTH_DAYS, Economics, economics
 
 TimeTransform = Literal["year", "month", "day", "hour"]
 
@@ -101,8 +102,9 @@ class Forecast:
 class Decision:
     """What is decided of files that are cold or hot together.
 
-    `cold`: they all are, moved or not; `move`: those to tag now; `release`: those to take the tag from, because they
-    are on their way and no longer cold; `due`: when age alone makes them cold, None if it never does or already has.
+    `cold`: they all are, moved or not; `move`: those to move now, in S3 by a tag; `release`: those to take the tag
+    from, because they are on their way and no longer cold; `due`: when age alone makes them cold, None if it never does
+    or already has.
     """
 
     partition: str
@@ -168,8 +170,9 @@ def decide(
     reads: Mapping[str, Reads] | None = None,
     recorded_since: datetime | None = None,
     tagged: Collection[str] = (),
+    classes: ClassTable = S3,
 ) -> list[Decision]:
-    """What to do with a table's files, in the order of their partitions.
+    """What to do with a table's files, in the order of their partitions. `classes`: those of its storage.
 
     `reads`: by partition, "*" for those of the whole table; `recorded_since`: since when there are any, None: never.
     `tagged`: paths that are on their way.
@@ -188,7 +191,7 @@ def decide(
                 ahead = forecast(known, max(last, recorded_since or now), now)
             else:
                 ahead = Forecast(None, 0.0)
-            found.append(_decision(partition, unit, last, policy, now, ahead, tagged))
+            found.append(_decision(partition, unit, last, policy, now, ahead, tagged, classes))
     return found
 
 
@@ -224,8 +227,10 @@ def _decision(
     now: datetime,
     ahead: Forecast,
     tagged: Collection[str],
+    classes: ClassTable,
 ) -> Decision:
-    kind: Kind = policy.storage_class
+    kind = classes.chosen(policy.storage_class)
+    may_move = classes.may_move
     large = [file for file in files if file.size > SMALLEST_BYTES]
     on_its_way = tuple(file for file in files if may_move(file.kind, kind) and file.path in tagged)
     left = tuple(file for file in large if may_move(file.kind, kind) and file.path not in tagged)
@@ -234,6 +239,7 @@ def _decision(
         len(large),
         sum(file.size for file in large),
         kind,
+        table=classes,
         next_access_days=ahead.next_days,
         reads_a_month=ahead.reads_a_month,
     )

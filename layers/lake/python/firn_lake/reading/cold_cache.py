@@ -18,7 +18,8 @@ from typing import Any, Final
 from pyiceberg.io import InputStream
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 
-from firn_lake.tiering.objects import Place, client, look, place
+from firn_lake.tiering.class_port import Place
+from firn_lake.tiering.objects import client, look, place
 
 _log: Final = logging.getLogger(__name__)
 

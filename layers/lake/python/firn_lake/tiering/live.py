@@ -15,9 +15,8 @@ from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry
 from pyiceberg.transforms import DayTransform, HourTransform, IdentityTransform, MonthTransform, YearTransform
 from pyiceberg.types import DateType, StringType
 
-from firn.errors import TerminalError
 from firn.maintenance.tiering import LiveDeletes, LiveFile, TimeTransform, upper_end
-from firn_lake.tiering.objects import Listed, Place, each, listing, look, place, scheme
+from firn_lake.tiering.class_port import Classes, Listed, NoClasses, Place, each
 
 if TYPE_CHECKING:
     from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -34,10 +33,6 @@ _FILE_PATH: Final = 2147483546  # the field of a position delete file that names
 _AT_THE_BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class NotOnS3(TerminalError):
-    """The table's files lie where there are no storage classes."""
-
-
 @dataclass(frozen=True)
 class Live:
     """What is live in a snapshot. `missing`: data files that the storage does not have."""
@@ -47,21 +42,15 @@ class Live:
     missing: int = 0
 
 
-def live(table: "Table", s3: Any) -> Live:
-    """All live files of the current snapshot. `s3`: a boto3 client. Raises NotOnS3, botocore's ClientError, and what
+def live(table: "Table", classes: Classes) -> Live:
+    """All live files of the current snapshot. `classes`: those of its storage. Raises what they raise, and what
     PyIceberg's FileIO raises."""
-    base = place(table.location())
-    if base is None:
-        raise NotOnS3(
-            f"{'.'.join(table.name())} lies in {scheme(table.location())}:// storage, where Firn "
-            "moves nothing: tiering is for tables on S3 (docs/clouds.md has the rules of Azure and Google)"
-        )
     snapshot = table.current_snapshot()
     if snapshot is None:
         return Live()
     manifests = snapshot.manifests(table.io)
     entries = [entry for found in each(lambda one: one.fetch_manifest_entry(table.io), manifests) for entry in found]
-    stored = _stored(s3, base, [entry.data_file.file_path for entry in entries])
+    stored = _stored(classes, table.location(), [entry.data_file.file_path for entry in entries])
     files, deletes, missing = [], [], 0
     schema, specs = table.schema(), table.specs()
     for entry in entries:
@@ -83,19 +72,22 @@ def live(table: "Table", s3: Any) -> Live:
     return Live(tuple(files), tuple(deletes), missing)
 
 
-def _stored(s3: Any, base: Place, paths: Sequence[str]) -> Mapping[str, Listed]:
+def _stored(classes: Classes, location: str, paths: Sequence[str]) -> Mapping[str, Listed]:
     """What the storage says of the files: by a listing of the table's folder, else one by one."""
-    wanted = {path: where for path in set(paths) if (where := place(path)) is not None}
+    base = classes.place(location)
+    if base is None:
+        raise NoClasses(f"{location} names no place in {classes.table.storage}")
+    wanted = {path: where for path in set(paths) if (where := classes.place(path)) is not None}
     below = base.key.rstrip("/") + "/"
     inside = {path for path, where in wanted.items() if where.bucket == base.bucket and where.key.startswith(below)}
     # Metadata lies beside the data: not all of it has to be listed.
     folders = {f"{below}{wanted[path].key.removeprefix(below).partition('/')[0]}/" for path in inside}
     found: dict[str, Listed] = {}
     for folder in sorted(folders):
-        listed = listing(s3, Place(base.bucket, folder))
+        listed = classes.listing(Place(base.bucket, folder))
         found.update((path, listed[wanted[path].key]) for path in inside if wanted[path].key in listed)
     outside = sorted(set(wanted) - inside)
-    told = each(lambda path: look(s3, wanted[path]), outside)
+    told = each(lambda path: classes.look(wanted[path]), outside)
     return found | {path: one for path, one in zip(outside, told, strict=True) if one is not None}
 
 

@@ -1,20 +1,17 @@
 """S3's objects beside what PyIceberg does with them: classes, tags and copies, by boto3."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
-from typing import Any, Final, NamedTuple, TypeVar
-from urllib.parse import urlencode, urlsplit
+from typing import Any, Final
+from urllib.parse import urlencode
 
 from firn.config.region import region_of, s3_endpoint
+from firn.config.storage_classes import S3, ClassTable
 from firn.errors import FirnError, TerminalError, TransientError
+from firn.maintenance.tiering import TAG
+from firn_lake.tiering.class_port import AT_ONCE, Listed, Place, Returned, each
 
-_T = TypeVar("_T")
-_R = TypeVar("_R")
-
-AT_ONCE: Final = 16
 COPY_BYTES: Final = 5 * 2**30
 """CopyObject takes no more (S3 API Reference): larger objects are copied in parts."""
 PART_BYTES: Final = 2**30
@@ -22,23 +19,59 @@ MOST_TAGS: Final = 10
 _CARRIED: Final = (
     "Metadata", "ContentType", "ContentEncoding", "ContentDisposition", "ContentLanguage", "CacheControl",
 )  # fmt: skip
+_RESTORE_DAYS: Final = 7
+"""How long what was restored from an archive stays readable, for the copy back."""
 _MISSING: Final = frozenset({"NoSuchKey", "404", "NotFound", "NoSuchVersion"})
 _PASSING: Final = frozenset({"SlowDown", "RequestTimeout", "InternalError", "ServiceUnavailable", "Throttling", "503"})
 
 
-class Place(NamedTuple):
-    """A bucket and a key, or the beginning of one."""
+class S3Classes:
+    """S3's storage classes: a tag says where an object goes, and a lifecycle rule of the bucket moves it."""
 
-    bucket: str
-    key: str
+    def __init__(self, s3: Any = None) -> None:
+        """`s3`: a boto3 client; None: one is made. Raises ConfigError."""
+        self._s3 = client() if s3 is None else s3
+
+    @property
+    def table(self) -> ClassTable:
+        """What classes there are."""
+        return S3
+
+    def place(self, url: str) -> Place | None:
+        """Bucket and key."""
+        return place(url)
+
+    def listing(self, prefix: Place) -> dict[str, Listed]:
+        """All objects below the prefix; one request for 1,000."""
+        return listing(self._s3, prefix)
+
+    def look(self, where: Place) -> Listed | None:
+        """One object; None if it is not there."""
+        return look(self._s3, where)
+
+    def move(self, where: Place, kind: str | None) -> bool:
+        """Tag the object. False: it is gone, or has ten tags of others."""
+        return set_tag(self._s3, where, TAG, kind)
+
+    def warm(self, where: Place) -> Returned | None:
+        """Copy the object onto itself in STANDARD. What is archived is restored first: once that is done, hours later,
+        another call copies it."""
+        from botocore.exceptions import ClientError
+
+        try:
+            size = to_standard(self._s3, where, TAG)
+        except ClientError as error:
+            found = look(self._s3, where) if _code(error) == "InvalidObjectState" else None
+            if found is None:
+                raise
+            _restore(self._s3, where)
+            return Returned(found.size, asked=True)
+        return None if size is None else Returned(size)
 
 
-class Listed(NamedTuple):
-    """An object as a listing tells it."""
-
-    size: int
-    modified: datetime
-    kind: str
+def client_for(*addresses: str) -> Any:
+    """A client if one of the addresses is on S3; None else, where no region has to be set."""
+    return client() if any(place(one) for one in addresses) else None
 
 
 def client(env: Mapping[str, str] | None = None) -> Any:
@@ -65,11 +98,6 @@ def place(url: str) -> Place | None:
     return Place(bucket, key)
 
 
-def scheme(url: str) -> str:
-    """The scheme of an address, `file` for a bare path."""
-    return urlsplit(url).scheme or "file"
-
-
 @contextmanager
 def told(what: str) -> Iterator[None]:
     """boto3's errors as Firn's: TransientError, or TerminalError where asking again gives the same."""
@@ -85,7 +113,7 @@ def told(what: str) -> Iterator[None]:
 
 def failure(what: str, error: Any) -> FirnError:
     """What a ClientError means."""
-    code = str(error.response["Error"]["Code"])
+    code = _code(error)
     status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
     if code in _PASSING or status >= 500:
         return TransientError(f"S3 can't {what}: {error}; try again")
@@ -93,9 +121,25 @@ def failure(what: str, error: Any) -> FirnError:
     return TerminalError(f"S3 can't {what}: {error}{advice}")
 
 
+def _code(error: Any) -> str:
+    return str(error.response["Error"]["Code"])
+
+
+def _restore(s3: Any, where: Place) -> None:
+    """Ask for a copy of an archived object. Raises ClientError."""
+    from botocore.exceptions import ClientError
+
+    wanted = {"Days": _RESTORE_DAYS, "GlacierJobParameters": {"Tier": "Standard"}}
+    try:
+        s3.restore_object(Bucket=where.bucket, Key=where.key, RestoreRequest=wanted)
+    except ClientError as error:
+        if _code(error) != "RestoreAlreadyInProgress":
+            raise
+
+
 def is_missing(error: Any) -> bool:
     """Whether a ClientError says that the object is not there."""
-    return str(error.response["Error"]["Code"]) in _MISSING
+    return _code(error) in _MISSING
 
 
 def listing(s3: Any, prefix: Place) -> dict[str, Listed]:
@@ -118,14 +162,6 @@ def look(s3: Any, where: Place) -> Listed | None:
             return None
         raise
     return Listed(int(head["ContentLength"]), head["LastModified"], head.get("StorageClass") or "STANDARD")
-
-
-def each(do: Callable[[_T], _R], things: Sequence[_T]) -> list[_R]:
-    """`do` for each, AT_ONCE at a time, in their order. Raises what the first that fails raises."""
-    if len(things) < 2:
-        return [do(one) for one in things]
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        return list(pool.map(do, things))
 
 
 def set_tag(s3: Any, where: Place, name: str, value: str | None) -> bool:

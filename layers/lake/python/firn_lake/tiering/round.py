@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from firn.config.maintenance import StorageClass, Tiering
+from firn.config.maintenance import Tiering
 from firn.config.model import Config
 from firn.config.names import TableName
+from firn.config.storage_classes import S3
 from firn.errors import FirnError
 from firn.log import layout, table_health, tiering_state
 from firn.log.store import Store, paths
@@ -46,16 +47,16 @@ def policies(config: Config) -> list[Tiering]:
     return [one for one in found if one.on]
 
 
-def classes(config: Config) -> set[StorageClass]:
-    """The storage classes that the configuration names."""
-    return {one.storage_class for one in policies(config)}
+def classes(config: Config) -> set[str]:
+    """S3's storage classes that the configuration names. Raises ConfigError for another storage's."""
+    return {S3.chosen(one.storage_class) for one in policies(config)}
 
 
 def tier_all(
     config: Config, catalog: "Callable[[], Catalog]", s3: Any, store: Store, now: datetime
 ) -> Iterator[dict[str, Any]]:
-    """Tier each table that has a policy. -> a log line each; one table's failure doesn't keep the others. The catalog
-    is opened only where a policy is on."""
+    """Tier each table that has a policy; `s3` as in `tier`. -> a log line each; one table's failure doesn't keep the
+    others. The catalog is opened only where a policy is on."""
     if not policies(config):
         return
     opened = catalog()

@@ -1,12 +1,13 @@
-"""Cold tiering of one table: tags on the objects that are cold, which the bucket's lifecycle rules then move.
+"""Cold tiering of one table: what is cold is moved to another storage class.
 
-A tag and not a copy: the class changes without the object being written, read or seen as new. Only data files get one:
+In S3 an object gets a tag, by which the bucket's lifecycle rules then move it: the class changes without the object
+being written, read or seen as new. Azure and Google move it at once (class_port.py). Only data files are moved:
 metadata is read by every query, delete files are small and soon rewritten. What is moved can be read at once, in
-the same way as before, for S3's price; `warm` takes it back.
+the same way as before, for the storage's price; `warm` takes it back.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,10 +17,10 @@ from firn.errors import TerminalError
 from firn.log import layout, read_records, tiering_state
 from firn.log.store import Store
 from firn.log.tiering_state import TierState
-from firn.maintenance.storage_prices import may_move
-from firn.maintenance.tiering import TAG, Decision, LiveFile, Reads, decide
+from firn.maintenance.tiering import Decision, LiveFile, Reads, decide
+from firn_lake.tiering.class_port import Classes, Returned, each, open_classes
 from firn_lake.tiering.live import Live, live
-from firn_lake.tiering.objects import each, place, set_tag, to_standard, told
+from firn_lake.tiering.objects import told
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -39,9 +40,10 @@ class NoSuchPartition(TerminalError):
 
 @dataclass(frozen=True)
 class Tiered:
-    """What was done to a table, or would be (`dry_run`). `on_their_way`: tagged and not moved yet; `refused`: objects
-    that could not be tagged (gone meanwhile, or with ten tags already); `missing`: live files that the storage does not
-    have; `same`: nothing had changed, nothing was done."""
+    """What was done to a table, or would be (`dry_run`). `tagged`: where no rule moves objects, those that were moved;
+    `on_their_way`: tagged and not moved yet; `refused`: objects that could not be tagged or moved (gone meanwhile, or
+    with ten tags already); `missing`: live files that the storage does not have; `archived`: those that can't be read
+    before they are restored; `same`: nothing had changed, nothing was done."""
 
     table: str
     kind: str
@@ -54,6 +56,7 @@ class Tiered:
     cold_bytes: int = 0
     files: int = 0
     missing: int = 0
+    archived: int = 0
     dry_run: bool = False
     same: bool = False
 
@@ -68,39 +71,43 @@ class Tiered:
 
 @dataclass(frozen=True)
 class Warmed:
-    """What was copied back into the hot class."""
+    """What was brought back into the hot class. `asked`: of the files, those that have to be restored first, which
+    takes hours."""
 
     table: str
     partition: str
     files: int
     bytes: int
+    asked: int = 0
 
     def line(self) -> dict[str, Any]:
         """For a log."""
-        return {"table": self.table, "partition": self.partition, "warmed": self.files, "warmed_bytes": self.bytes}
+        told = {"table": self.table, "partition": self.partition, "warmed": self.files, "warmed_bytes": self.bytes}
+        return told | ({"asked": self.asked} if self.asked else {})
 
 
 def tier(
     table: "Table", policy: Tiering, s3: Any, store: Store, now: datetime, *, dry_run: bool = False, force: bool = False
 ) -> Tiered:
-    """Tag what is cold, and take the tag from what is not any more. Any number of times gives the same.
+    """Tag what is cold, and take the tag from what is not any more; or move it at once. Any number of times gives the
+    same. `s3`: a boto3 client; None: one is made where the table needs it.
 
     Where nothing can have changed since the last time, one object is read and nothing else (`force`: looks all the
-    same). Raises NotOnS3, TransientError, TerminalError, StorageUnavailable, UnknownOutcome.
+    same). Raises NoClasses, ConfigError, TransientError, TerminalError, StorageUnavailable, UnknownOutcome.
     """
-    name = name_of(table)
+    name, classes = name_of(table), open_classes(table.location(), s3)
+    kind = classes.table.chosen(policy.storage_class)
     known = tiering_state.read(store, str(name), name.slug)
-    if not force and not dry_run and _same(table, policy, known, now):
+    if not force and not dry_run and _same(table, policy, kind, known, now):
         counts = _counts(known.cold)
-        return Tiered(str(name), policy.storage_class, 0, 0, 0, 0, len(known.tagged), *counts, same=True)
-    found, decisions, state = look(table, policy, s3, store, known, now)
-    kind = policy.storage_class
+        return Tiered(str(name), kind, 0, 0, 0, 0, len(known.tagged), *counts, same=True)
+    found, decisions, state = look(table, policy, classes, store, known, now)
     move = [file for one in decisions for file in one.move]
     cut = len(move) > MOST_AT_ONCE
     move = move[:MOST_AT_ONCE]
     release = [file for one in decisions for file in one.release]
     # Tags of a class that the policy no longer names: no rule may be left that moves them.
-    on_their_way, moving = waiting(found, known), {file.path for file in move}
+    on_their_way, moving = waiting(found, known, classes), {file.path for file in move}
     release += [
         file
         for file in found.files
@@ -109,61 +116,69 @@ def tier(
     tagged = {path: known.tagged[path] for path in on_their_way}
     done = move
     if not dry_run:
-        with told(f"tag the files of {name}"):
-            for file, free in zip(release, each(lambda one: _tag(s3, one, None), release), strict=True):
+        with told(f"move the files of {name}"):
+            for file, free in zip(release, each(lambda one: _move(classes, one, None), release), strict=True):
                 if free:
                     tagged.pop(file.path, None)
-            has = each(lambda one: _tag(s3, one, kind), move)
-        done = [file for file, tag in zip(move, has, strict=True) if tag]
-    tagged |= {file.path: kind for file in done}
-    cold = _cold(found.files, tagged)
+            has = each(lambda one: _move(classes, one, kind), move)
+        done = [file for file, moved in zip(move, has, strict=True) if moved]
+    files, there = found.files, {file.path for file in done}
+    if classes.table.by_rule:
+        tagged |= dict.fromkeys(there, kind)
+    else:
+        files = tuple(replace(file, kind=kind) if file.path in there else file for file in files)
+    cold = _cold(files, tagged, classes)
     if not dry_run:
         # What is left over the next run finds, however soon it comes.
         more = {"snapshot": None} if cut else {}
         tiering_state.write(
-            store, _with(state, tagged=tagged, cold=cold, cold_paths=_paths(found.files, tagged), **more), name.slug
+            store, _with(state, tagged=tagged, cold=cold, cold_paths=_paths(files, tagged, classes), **more), name.slug
         )
     return Tiered(
         str(name), kind, len(done), sum(file.size for file in done), len(release), len(move) - len(done), len(tagged),
-        *_counts(cold), len(found.files), found.missing, dry_run=dry_run,
+        *_counts(cold), len(files), found.missing, sum(classes.table.is_archive(file.kind) for file in files),
+        dry_run=dry_run,
     )  # fmt: skip
 
 
 def warm(table: "Table", partition: str, s3: Any, store: Store) -> Warmed:
-    """Copy what is cold of a partition back into STANDARD, and take its tags. Safe to run again, and while others read.
+    """Bring what is cold of a partition back into the hot class, and take its tags. Safe to run again, and while others
+    read. What lies in an archive is asked for, and there hours later.
 
     `partition`: as `explain` names it; "all": the whole table. Files count as written now: the policy takes them again
     when they have been left alone for as long as it says. Raises NoSuchPartition, and as `tier`.
     """
-    name = name_of(table)
+    name, classes = name_of(table), open_classes(table.location(), s3)
     with told(f"look at the files of {name}"):
-        found = live(table, s3)
+        found = live(table, classes)
     mine = [file for file in found.files if partition in (ALL, file.partition or ALL)]
     if not mine:
         raise NoSuchPartition(f"{name} has no live files in {partition!r}; {_valid(found.files)}")
     known = tiering_state.read(store, str(name), name.slug)
     # Without a memory of what is tagged all are asked.
     unknown = not known.looked_at
-    wanted = [file for file in mine if unknown or file.kind != "STANDARD" or file.path in known.tagged]
-    with told(f"copy files of {name}"):
-        done = each(lambda file: _to_standard(s3, file), wanted)
+    hot = classes.table.hot
+    wanted = [file for file in mine if unknown or file.kind != hot or file.path in known.tagged]
+    with told(f"bring files of {name} back"):
+        done = each(lambda file: _warm(classes, file), wanted)
     gone = {file.path for file in wanted}
     tagged = {path: kind for path, kind in known.tagged.items() if path not in gone}
     left = [file for file in found.files if file.path not in gone]
     # Looked at by nobody since: the next run sees the files as they are now.
-    cold, paths = _cold(left, tagged), _paths(left, tagged)
+    cold, paths = _cold(left, tagged, classes), _paths(left, tagged, classes)
     tiering_state.write(store, _with(known, tagged=tagged, cold=cold, cold_paths=paths, snapshot=None), name.slug)
-    copied = [size for size in done if size is not None]
-    return Warmed(str(name), partition, len(copied), sum(copied))
+    back = [one for one in done if one is not None]
+    return Warmed(str(name), partition, len(back), sum(one.size for one in back), sum(one.asked for one in back))
 
 
 def look(
-    table: "Table", policy: Tiering, s3: Any, store: Store, known: TierState, now: datetime
+    table: "Table", policy: Tiering, classes: Classes, store: Store, known: TierState, now: datetime
 ) -> tuple[Live, list[Decision], TierState]:
     """-> the live files, what is decided of them, and what is known of the table then."""
     name = name_of(table)
+    kind = classes.table.chosen(policy.storage_class)
     with told(f"look at the files of {name}"):
-        found = live(table, s3)
+        found = live(table, classes)
     summed, after, first = _sum_reads(known, store, name, now)
     # Who asks for a prediction counts from now on, whether anything is read or not.
     begun = [known.recorded_since, first, layout.instant(now) if policy.predictive else None]
@@ -175,14 +190,15 @@ def look(
         now,
         reads=summed,
         recorded_since=datetime.fromisoformat(since) if since else None,
-        tagged=frozenset(path for path in waiting(found, known) if known.tagged[path] == policy.storage_class),
+        tagged=frozenset(path for path in waiting(found, known, classes) if known.tagged[path] == kind),
+        classes=classes.table,
     )
     due = min((one.due for one in decisions if one.due is not None), default=None)
     snapshot = table.current_snapshot()
     state = TierState(
         table=str(name),
         snapshot=snapshot.snapshot_id if snapshot else None,
-        policy=_told(policy),
+        policy=_told(policy, kind),
         looked_at=layout.instant(now),
         due=layout.instant(due) if due else None,
         reads={key: (one.weight, layout.instant(one.at)) for key, one in summed.items()},
@@ -192,12 +208,12 @@ def look(
     return found, decisions, state
 
 
-def _same(table: "Table", policy: Tiering, known: TierState, now: datetime) -> bool:
+def _same(table: "Table", policy: Tiering, kind: str, known: TierState, now: datetime) -> bool:
     """Whether a look would find nothing new: the same files, the same policy, nothing grown old, nothing on its way."""
     snapshot = table.current_snapshot()
     if known.snapshot is None or snapshot is None or snapshot.snapshot_id != known.snapshot:
         return False
-    if known.policy != _told(policy) or (known.due is not None and datetime.fromisoformat(known.due) <= now):
+    if known.policy != _told(policy, kind) or (known.due is not None and datetime.fromisoformat(known.due) <= now):
         return False
     lately = now - datetime.fromisoformat(known.looked_at) < _AGAIN
     return lately or not (known.tagged or policy.predictive)
@@ -219,43 +235,44 @@ def _sum_reads(
     return summed, after, layout.instant(min(one.at for one in found)) if found else None
 
 
-def waiting(found: Live, known: TierState) -> frozenset[str]:
+def waiting(found: Live, known: TierState, classes: Classes) -> frozenset[str]:
     """Live files that have the tag of the class that they are still to go to."""
+    may_move = classes.table.may_move
     return frozenset(
         file.path for file in found.files if file.path in known.tagged and may_move(file.kind, known.tagged[file.path])
     )
 
 
-def _cold(files: Sequence[LiveFile], tagged: Mapping[str, str]) -> dict[str, tuple[int, int]]:
+def _cold(files: Sequence[LiveFile], tagged: Mapping[str, str], classes: Classes) -> dict[str, tuple[int, int]]:
     found: dict[str, tuple[int, int]] = {}
     for file in files:
-        if _is_there(file, tagged):
+        if _is_there(file, tagged, classes):
             count, size = found.get(file.partition, (0, 0))
             found[file.partition] = (count + 1, size + file.size)
     return found
 
 
-def _paths(files: Sequence[LiveFile], tagged: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(sorted(file.path for file in files if _is_there(file, tagged)))[: tiering_state.MOST_PATHS]
+def _paths(files: Sequence[LiveFile], tagged: Mapping[str, str], classes: Classes) -> tuple[str, ...]:
+    return tuple(sorted(file.path for file in files if _is_there(file, tagged, classes)))[: tiering_state.MOST_PATHS]
 
 
-def _is_there(file: LiveFile, tagged: Mapping[str, str]) -> bool:
+def _is_there(file: LiveFile, tagged: Mapping[str, str], classes: Classes) -> bool:
     """Whether it is in a cold class or on its way there."""
-    return file.kind != "STANDARD" or file.path in tagged
+    return file.kind != classes.table.hot or file.path in tagged
 
 
 def _counts(cold: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
     return sum(count for count, _ in cold.values()), sum(size for _, size in cold.values())
 
 
-def _tag(s3: Any, file: LiveFile, kind: str | None) -> bool:
-    where = place(file.path)
-    return where is not None and set_tag(s3, where, TAG, kind)
+def _move(classes: Classes, file: LiveFile, kind: str | None) -> bool:
+    where = classes.place(file.path)
+    return where is not None and classes.move(where, kind)
 
 
-def _to_standard(s3: Any, file: LiveFile) -> int | None:
-    where = place(file.path)
-    return None if where is None else to_standard(s3, where, TAG)
+def _warm(classes: Classes, file: LiveFile) -> Returned | None:
+    where = classes.place(file.path)
+    return None if where is None else classes.warm(where)
 
 
 def _valid(files: Sequence[LiveFile]) -> str:
@@ -266,8 +283,8 @@ def _valid(files: Sequence[LiveFile]) -> str:
     return f"it has {shown}{f' and {len(names) - 20} more' if len(names) > 20 else ''}, or write {ALL}"
 
 
-def _told(policy: Tiering) -> str:
-    return f"{policy.storage_class} {policy.cold_seconds} {policy.predictive}"
+def _told(policy: Tiering, kind: str) -> str:
+    return f"{kind} {policy.cold_seconds} {policy.predictive}"
 
 
 def _with(state: TierState, **more: Any) -> TierState:

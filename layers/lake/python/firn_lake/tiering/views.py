@@ -7,10 +7,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from firn.config.maintenance import Tiering
+from firn.config.storage_classes import SMALLEST_BYTES, ClassTable
 from firn.log import tiering_state
 from firn.log.store import Store
-from firn.maintenance.storage_prices import SMALLEST_BYTES, economics
+from firn.maintenance.storage_prices import economics
 from firn.maintenance.tiering import Decision
+from firn_lake.tiering.class_port import open_classes
 from firn_lake.tiering.tagging import ALL, look, name_of, waiting
 
 if TYPE_CHECKING:
@@ -45,17 +47,25 @@ def explain(table: "Table", policy: Tiering, s3: Any, store: Store, now: datetim
     """What would be done, and why: a row a partition, by its name. Changes nothing. Raises as `tier`."""
     name = name_of(table)
     known = tiering_state.read(store, str(name), name.slug)
-    found, decisions, state = look(table, policy, s3, store, known, now)
+    classes = open_classes(table.location(), s3)
+    found, decisions, state = look(table, policy, classes, store, known, now)
     of: dict[str, list[Decision]] = {}
     for one in decisions:
         of.setdefault(one.partition, []).append(one)
-    on_their_way = waiting(found, known)
+    on_their_way = waiting(found, known, classes)
     counted = state.recorded_since is not None
-    return [_view(partition, ones, policy, on_their_way, counted) for partition, ones in sorted(of.items())]
+    return [
+        _view(partition, ones, policy, classes.table, on_their_way, counted) for partition, ones in sorted(of.items())
+    ]
 
 
 def _view(
-    partition: str, decisions: Sequence[Decision], policy: Tiering, on_their_way: frozenset[str], counted: bool
+    partition: str,
+    decisions: Sequence[Decision],
+    policy: Tiering,
+    classes: ClassTable,
+    on_their_way: frozenset[str],
+    counted: bool,
 ) -> PartitionView:
     files = [file for one in decisions for file in one.files]
     large = [file for file in files if file.size > SMALLEST_BYTES]
@@ -64,7 +74,7 @@ def _view(
     soonest = max(decisions, key=lambda one: one.forecast.reads_a_month)
     ahead = soonest.forecast
     money = economics(
-        len(large), sum(file.size for file in large), policy.storage_class,
+        len(large), sum(file.size for file in large), classes.chosen(policy.storage_class), table=classes,
         next_access_days=ahead.next_days, reads_a_month=ahead.reads_a_month,
     )  # fmt: skip
     latest = max(decisions, key=lambda one: one.touched)
