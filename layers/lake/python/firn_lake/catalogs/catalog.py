@@ -53,7 +53,8 @@ _NEEDS = {"sql": "'pyiceberg[sql-sqlite]'", "glue": "boto3", "hive": "'pyiceberg
 
 def open_address(address: Address, properties: Mapping[str, str]) -> "Catalog":
     """The catalog with PyIceberg's properties of it. Raises ConfigError for what is not installed, TransientError."""
-    from firn_lake.catalogs import nano_defaults  # noqa: F401 (as it is imported)
+    from firn_lake import variant_type  # noqa: F401 (as it is imported)
+    from firn_lake.catalogs import nano_defaults  # noqa: F401 (the same)
 
     if over := servers(address):
         from firn_lake.catalogs.rest import open_rest

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from firn_lake.reading.progress_bar import switch_off
-from firn_lake.schemas.arrow_types import cast, stored_schema
+from firn_lake.schemas.arrow_types import cast, stored_schema, without_json
 
 INSERT, UPDATE, DELETE = "insert", "update", "delete"
 CHANGE, BEFORE = "_change", "_before"
@@ -22,9 +22,11 @@ _BATCH: Final = 65_536
 
 
 def changes_schema(rows: pa.Schema) -> pa.Schema:
-    """The schema of changes of rows: `_change`, the columns, and `_before`, a struct of the same columns."""
+    """The schema of changes of rows: `_change`, the columns, and `_before`, a struct of the same columns, with JSON as
+    text."""
     columns = _nullable(rows)
-    return pa.schema([pa.field(CHANGE, pa.string()), *columns, pa.field(BEFORE, pa.struct(list(columns)))])
+    before = pa.struct(list(without_json(columns)))
+    return pa.schema([pa.field(CHANGE, pa.string()), *columns, pa.field(BEFORE, before)])
 
 
 def one_sided(kind: str, batches: Iterable[pa.RecordBatch], rows: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -122,8 +124,9 @@ def _has_twins(connection: duckdb.DuckDBPyConnection, by: Sequence[str]) -> bool
 
 def _changes(kinds: pa.Array, after: Sequence[pa.Array], before: Sequence[pa.Array], rows: pa.Schema) -> pa.RecordBatch:
     columns = _nullable(rows)
-    images = cast(before, columns).columns
-    image = pa.StructArray.from_arrays(images, fields=list(columns), mask=pc.equal(kinds, INSERT))
+    inside = without_json(columns)
+    images = cast(before, inside).columns
+    image = pa.StructArray.from_arrays(images, fields=list(inside), mask=pc.equal(kinds, INSERT))
     return pa.RecordBatch.from_arrays([kinds, *cast(after, columns).columns, image], schema=changes_schema(rows))
 
 

@@ -22,6 +22,7 @@ from firn_lake.reading.row_groups import chosen, file_schema
 from firn_lake.reading.unreadable import UnreadableFile, reading
 from firn_lake.schemas import null_lists  # noqa: F401 (as it is imported)
 from firn_lake.schemas.arrow_types import arrow_schema, cast
+from firn_sql.variant_columns import as_texts, ids_of, texts
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -121,6 +122,7 @@ class _Projection:
     def __init__(self, source: Source, file: DataFile, physical: pa.Schema, schema: Schema) -> None:
         metadata = source.metadata
         self._schema = schema
+        self._physical, self._variants = physical, any(ids_of(physical))
         self._into = arrow_schema(schema)
         self._down = metadata.format_version <= 2  # versions 1 and 2 know microseconds only
         there = file_schema(physical, metadata)
@@ -133,6 +135,10 @@ class _Projection:
         self.names = [field.name for field in self._there.fields] or physical.names[:1]
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if self._variants:
+            fields = [self._physical.field(name) for name in batch.schema.names]
+            columns = [texts(array, field) for array, field in zip(batch.columns, fields, strict=True)]
+            batch = pa.RecordBatch.from_arrays(columns, schema=pa.schema(map(as_texts, fields)))
         found = _to_requested_schema(
             self._schema, self._there, batch, self._down, projected_missing_fields=self._missing,
             allow_timestamp_tz_mismatch=True,

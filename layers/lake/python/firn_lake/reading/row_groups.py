@@ -33,6 +33,8 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import DoubleType, FloatType, IcebergType, IntegerType, LongType, UUIDType
 
 from firn_lake.reading.bloom import BloomFilter
+from firn_lake.variant_type import VariantType, with_variants
+from firn_sql.variant_columns import as_texts, ids_of
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
@@ -70,12 +72,14 @@ def chosen(opened: Any, where: BooleanExpression, metadata: "TableMetadata") -> 
 
 def file_schema(physical: pa.Schema, metadata: "TableMetadata") -> Schema:
     """A file's columns, with the field ids that they have in the table."""
-    return pyarrow_to_schema(
-        physical,
+    found = pyarrow_to_schema(
+        pa.schema([as_texts(field) for field in physical]),
         metadata.name_mapping(),
         downcast_ns_timestamp_to_us=metadata.format_version <= 2,  # these versions know microseconds only
         format_version=metadata.format_version,
     )
+    variants = frozenset(ids_of(physical))
+    return with_variants(found, variants) if variants else found
 
 
 def _by_statistics(fragment: Any, where: BooleanExpression, there: Schema, names: Mapping[int, str]) -> tuple[int, ...]:
@@ -114,7 +118,7 @@ def _by_name(where: BooleanExpression, there: Schema, names: Mapping[int, str]) 
 
 def _comparable(inside: IcebergType, now: IcebergType) -> bool:
     """Whether the statistics of a file's column can be compared with values of the table's column of today."""
-    if not now.is_primitive or isinstance(now, FloatType | DoubleType | UUIDType):
+    if not now.is_primitive or isinstance(now, FloatType | DoubleType | UUIDType | VariantType):
         return False
     return inside == now or (isinstance(inside, IntegerType) and isinstance(now, LongType))
 

@@ -1,12 +1,21 @@
 """A table as it was at one moment: its snapshot, the schema it is read with, and the files in it."""
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from pyiceberg.expressions import AlwaysTrue, BooleanExpression
+from pyiceberg.expressions import (
+    AlwaysTrue,
+    And,
+    BooleanExpression,
+    BoundIsNull,
+    BoundNotNull,
+    BoundPredicate,
+    Not,
+    Or,
+)
 from pyiceberg.expressions.parser import parse
 from pyiceberg.expressions.visitors import bind
 from pyiceberg.schema import Schema
@@ -21,6 +30,7 @@ from firn_lake.reading.manifests import KNOWN, Planner
 from firn_lake.reading.moments import snapshot_at, snapshot_in
 from firn_lake.reading.unreadable import UnreadableFile, reading
 from firn_lake.tables import shown
+from firn_lake.variant_type import VariantType
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -80,10 +90,16 @@ class Version:
             return AlwaysTrue()
         expression = self.parsed(text)
         try:
-            return bind(self.schema, expression, case_sensitive=True)
+            found = bind(self.schema, expression, case_sensitive=True)
         except (ValueError, TypeError) as error:
             kinds = ", ".join(f"{field.name} ({field.field_type})" for field in self.schema.fields)
             raise BadFilter(f"the filter {text!s} does not fit {self._shown}: {error}. Its columns: {kinds}") from error
+        for name in _compared_variants(found):
+            raise BadFilter(
+                f"the filter {text!s} compares {name} of {self._shown}, which is a variant: a filter may say that it "
+                f"is null, or is not. SQL looks into it, such as WHERE {name}->>'status' = 'paid'"
+            )
+        return found
 
     def parsed(self, text: str | BooleanExpression) -> BooleanExpression:
         """The filter as an expression of columns' names, whatever the table has. Raises BadFilter."""
@@ -122,6 +138,19 @@ class Version:
         near = difflib.get_close_matches(name.casefold(), [one.casefold() for one in self.columns], 1)
         meant = [one for one in self.columns if near and one.casefold() == near[0]]
         return (f"; do you mean {meant[0]!r}?" if meant else "") + f" It has {', '.join(self.columns)}"
+
+
+def _compared_variants(where: BooleanExpression) -> Iterator[str]:
+    """The columns of variants that a bound filter asks for more than null."""
+    if isinstance(where, And | Or):
+        yield from _compared_variants(where.left)
+        yield from _compared_variants(where.right)
+    elif isinstance(where, Not):
+        yield from _compared_variants(where.child)
+    elif isinstance(where, BoundPredicate) and not isinstance(where, BoundIsNull | BoundNotNull):
+        field = where.term.ref().field
+        if isinstance(field.field_type, VariantType):
+            yield field.name
 
 
 def version_at(table: "Table", as_of: AsOf, cut: "Cut | None" = None) -> Version:

@@ -6,15 +6,26 @@ import pyarrow as pa
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
 
+from firn_lake.variant_type import VariantType
+
 
 def arrow_schema(schema: Schema) -> pa.Schema:
-    """The Arrow schema of rows of `schema`: plain `string`, `binary` and `list` in place of the large ones."""
-    return _mapped(schema_to_pyarrow(schema, include_field_ids=False), _small)
+    """The Arrow schema of rows of `schema`: plain `string`, `binary` and `list` in place of the large ones; JSON for
+    columns that are variants, and text for variants in others, where Arrow can do little with another type."""
+    found = _mapped(schema_to_pyarrow(schema, include_field_ids=False), _small)
+    kinds = [pa.json_() if isinstance(one.field_type, VariantType) else None for one in schema.fields]
+    return pa.schema([field.with_type(kind or field.type) for field, kind in zip(found, kinds, strict=True)])
 
 
 def stored_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema without what DuckDB would give back as another type: UUIDs and fixed bytes as `binary`."""
+    """The schema without what DuckDB would give back as another type: UUIDs and fixed bytes as `binary`, JSON as
+    `string`."""
     return _mapped(schema, _stored)
+
+
+def without_json(schema: pa.Schema) -> pa.Schema:
+    """The schema with text in place of JSON."""
+    return _mapped(schema, lambda kind: pa.string() if isinstance(kind, pa.JsonType) else kind)
 
 
 def cast(arrays: Sequence[pa.Array], schema: pa.Schema) -> pa.RecordBatch:
@@ -51,6 +62,8 @@ def _small(kind: pa.DataType) -> pa.DataType:
 
 
 def _stored(kind: pa.DataType) -> pa.DataType:
+    if isinstance(kind, pa.JsonType):
+        return pa.string()
     if isinstance(kind, pa.BaseExtensionType) or pa.types.is_fixed_size_binary(kind):
         return pa.binary()
     return _nested(kind, _stored)

@@ -24,6 +24,7 @@ from pyiceberg.types import (
 
 from firn.changes.decode import types
 from firn.errors import TerminalError
+from firn_lake.variant_type import NAME, VariantType
 
 _DECIMAL: Final = re.compile(r"decimal\(\s*(\d{1,4})\s*,\s*(\d{1,4})\s*\)")
 _FIXED: Final = re.compile(r"fixed[\[(]\s*(\d{1,9})\s*[\])]")
@@ -90,6 +91,8 @@ def _primitive(text: str) -> PrimitiveType:
         except ValueError as error:
             raise BadType(str(error)) from error
         return DecimalType(known.precision or 0, known.scale or 0)
+    if text == NAME:
+        return VariantType()
     if (found := _FIXED.fullmatch(text)) and int(found[1]) > 0:
         return FixedType(int(found[1]))
     try:

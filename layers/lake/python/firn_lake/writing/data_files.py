@@ -19,7 +19,9 @@ from pyiceberg.table import TableProperties, WriteTask
 from pyiceberg.typedef import Record
 from pyiceberg.types import TimestampNanoType, TimestamptzNanoType
 
+from firn.errors import TerminalError
 from firn_lake.schemas import null_lists  # noqa: F401 (as it is imported)
+from firn_lake.variant_type import variants_in
 from firn_lake.writing import kept_rows, lineage_snapshot
 
 if TYPE_CHECKING:
@@ -31,6 +33,10 @@ _AT_ONCE: Final = 128 * 1024 * 1024
 """Bytes of rows in memory that become one file (in a partitioned table, one file of each partition in them)."""
 
 _UNKNOWN: Final = (TableProperties.PARQUET_ROW_GROUP_SIZE_BYTES, "write.parquet.bloom-filter-")
+
+
+class CannotWriteType(TerminalError):
+    """Rows of the table can't be written here; the text names the column."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +59,14 @@ def write_files(
     batches  as firn_lake.schemas.arrow_types.arrow_schema(metadata.schema()) has them
     kept     they are rows of the table that are written again, as kept_rows.KeptRows reads them
 
-    What was written is removed if something goes wrong. Raises what the storage raises.
+    What was written is removed if something goes wrong. Raises CannotWriteType, and what the storage raises.
     """
+    if variants := variants_in(metadata.schema()):
+        columns = ", ".join(sorted(str(metadata.schema().find_column_name(one)) for one in variants))
+        raise CannotWriteType(
+            f"{columns} of the table is a variant, which is not written from here: Spark and the streams of Firn write "
+            "such tables"
+        )
     written: list[DataFile] = []
     name, numbers = uuid.uuid4(), itertools.count(0)
     if kept and metadata.format_version >= lineage_snapshot.FORMAT:

@@ -13,6 +13,7 @@ from firn.config.names import RESERVED_NAMES, is_reserved
 from firn.config.partitions import Partition
 from firn.errors import TerminalError, TransientError
 from firn_lake.tables import shown, split_name
+from firn_lake.variant_type import VariantType
 from firn_lake.writing.coercion import Given, batches_of
 from firn_lake.writing.commit import stage_files
 from firn_lake.writing.data_files import remove_files, write_files
@@ -123,8 +124,10 @@ def _keyed(schema: Schema, key: tuple[str, ...], name: str) -> Schema:
         if one not in by_name:
             raise CannotCreate(f"key of {name}: there is no column {one!r}; there are {_names(schema)}")
         kind = by_name[one].field_type
-        if isinstance(kind, FloatType | DoubleType) or not kind.is_primitive:
-            raise CannotCreate(f"key of {name}: {one} is {kind}, and keys are no floats, lists, maps or structs")
+        if isinstance(kind, FloatType | DoubleType | VariantType) or not kind.is_primitive:
+            raise CannotCreate(
+                f"key of {name}: {one} is {kind}, and keys are no floats, variants, lists, maps or structs"
+            )
     fields = [
         NestedField(one.field_id, one.name, one.field_type, one.required or one.name in key, one.doc)
         for one in schema.fields
