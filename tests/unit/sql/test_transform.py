@@ -144,8 +144,10 @@ def test_memory_is_bounded() -> None:
         ("items", "list<item: struct<sku: string, n: int64>>"),
         ("{'a': CAST(id AS TINYINT), 'b': [name]}", "struct<a: int32, b: list<item: string>>"),
         ("MAP {name: CAST(id AS TINYINT)}", "map<string, int32>"),
-        ("MAP {CAST(ts AS DATE): [{'a': MAP {id: NULL}}]}",
-         "map<date32[day], list<item: struct<a: map<int64, string>>>>"),
+        (
+            "MAP {CAST(ts AS DATE): [{'a': MAP {id: NULL}}]}",
+            "map<date32[day], list<item: struct<a: map<int64, string>>>>",
+        ),
         ("MAP {}", "map<string, string>"),
     ],
 )
@@ -162,8 +164,11 @@ def test_output_has_types_that_tables_have(expression: str, kind: str) -> None:
         ),
         ("INTERVAL 1 DAY AS x", "write CAST(… AS VARCHAR), or epoch(…)"),
         ("CAST(ts AS TIME) AS x", "write CAST(… AS VARCHAR)"),
-        ("map {price / 2: id} AS x", 'the column "x" has a map whose keys are DOUBLE, which tables do not have; '
-         "write map_entries(…), or to_json(…)"),
+        (
+            "map {price / 2: id} AS x",
+            'the column "x" has a map whose keys are DOUBLE, which tables do not have; '
+            "write map_entries(…), or to_json(…)",
+        ),
         ("[map {[id]: id}] AS x", "has a map whose keys are BIGINT[], which tables do not have"),
         ("map {'a': CAST(ts AS TIME)} AS x", "write CAST(… AS VARCHAR)"),
         ("CAST(ts AS TIMESTAMP_NS) AS x", "write CAST(… AS TIMESTAMP)"),
