@@ -254,7 +254,8 @@ def lines(sinks: Sinks) -> list[dict[str, Any]]:
 def test_json_has_a_word_for_each_type(monkeypatch: pytest.MonkeyPatch) -> None:
     sql = (
         "SELECT id, amount, seen, CAST(seen AS DATE) AS day, [id, NULL] AS many, to_json(region) AS one, "
-        "'NaN'::DOUBLE AS odd, region::BLOB AS bytes, now() AS came FROM clicks"
+        "'NaN'::DOUBLE AS odd, region::BLOB AS bytes, now() AS came, MAP {region: [MAP {'x': id}]} AS named, "
+        "MAP {id: region} AS numbered FROM clicks"
     )
     sinks = opened(monkeypatch, Sinks(sql))
     sinks.land({"id": 1, "region": "eu", "amount": "12.30", "seen": "2026-01-02T03:04:05.678+00:00"})
@@ -263,6 +264,7 @@ def test_json_has_a_word_for_each_type(monkeypatch: pytest.MonkeyPatch) -> None:
     assert row == {
         "id": 1, "amount": 12.30, "seen": "2026-01-02T03:04:05.678000Z", "day": "2026-01-02", "many": [1, None],
         "one": '"eu"', "odd": None, "bytes": "ZXU=", "came": "2026-11-21T00:00:01.000000Z",
+        "named": {"eu": [{"x": 1}]}, "numbered": [[1, "eu"]],
     }  # fmt: skip
     assert (own["_firn_op"], own["_firn_ts"]) == ("c", None)
     assert own["_firn_id"].endswith("/out/0")
