@@ -240,6 +240,28 @@ def test_every_format_holds_the_rows_and_the_same_rows_are_the_same_bytes(
             file_bodies.rows_in(body[: len(body) // 2], sink)
 
 
+LATE = 253_402_300_800_000_000  # the year 10000, which Python's times do not have
+
+
+@pytest.mark.parametrize(
+    ("kind", "stored", "value", "told"),
+    [
+        (pa.list_(pa.timestamp("us")), pa.list_(pa.int64()), [LATE, None], ["10000-01-01T00:00:00.000000", None]),
+        (pa.struct([("a", pa.date32())]), pa.struct([("a", pa.int32())]), {"a": 2_932_897}, {"a": "10000-01-01"}),
+        (pa.map_(pa.timestamp("us", "UTC"), pa.int32()), pa.map_(pa.int64(), pa.int32()), [(LATE, 1)],
+         [["10000-01-01T00:00:00.000000Z", 1]]),
+        (pa.map_(pa.string(), pa.list_(pa.timestamp("us"))), pa.map_(pa.string(), pa.list_(pa.int64())),
+         [("k", [LATE])], {"k": ["10000-01-01T00:00:00.000000"]}),
+    ],
+)  # fmt: skip
+def test_times_that_python_does_not_have_are_texts_wherever_they_are(
+    kind: pa.DataType, stored: pa.DataType, value: Any, told: Any
+) -> None:
+    column = pa.array([value, None], stored).cast(kind)
+    body = file_bodies.body_of([pa.table({"x": column})], FileSink(TO, "json", "none"))
+    assert [json.loads(line)["x"] for line in body.splitlines()] == [told, None]
+
+
 def inflated(body: bytes, compression: str) -> bytes:
     if compression == "none":
         return body
