@@ -60,8 +60,8 @@ MUTANTS: Final = (
     Mutant(
         "bytes of another length than their column's are written",
         f"{_SQL}/output_columns.py",
-        '            bad.setdefault(place, f"{column.name} does not fit the table\'s type {column.type}")\n        try:\n',
-        "            pass\n        try:\n",
+        "        for place in _of_other_length(array, column.type):\n",
+        "        for place in ():\n",
         (f"{_RUN}::test_bytes_of_another_length_do_not_fit_the_table[fixed[3]-values0-bad0]",),
     ),
     Mutant(

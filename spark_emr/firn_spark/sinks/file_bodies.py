@@ -60,7 +60,8 @@ def _objects(batch: pa.RecordBatch) -> list[dict[str, Any]]:
 def _values(column: pa.Array) -> list[Any]:
     maps: Any = "lossy" if _has_texts_for_keys(column.type) else None
     try:
-        return column.to_pylist(maps_as_pydicts=maps)
+        found: list[Any] = column.to_pylist(maps_as_pydicts=maps)
+        return found
     except OverflowError:  # a time after the year 9999 within it
         kind = column.type
         return [_with_times(value, kind) for value in column.cast(_as_texts(kind)).to_pylist(maps_as_pydicts=maps)]
