@@ -77,8 +77,8 @@ def planned(
     filled = next((column.name for column in declared if mode.keyed and column.name in unwritable), None)
     if filled is not None:
         raise TerminalError(
-            f"firn.yaml declares the column {filled[:100]}, whose type in the table is one that no change can fill there "
-            "(docs/how-to/others-write.md): take the declaration out, and its values stay as they are"
+            f"firn.yaml declares the column {filled[:100]}, whose type in the table is one that no change can "
+            "fill there (docs/how-to/others-write.md): take the declaration out, and its values stay as they are"
         )
     schema = target.rule.schema
     closed = schema is not None and schema.closed
