@@ -627,6 +627,13 @@ MUTANTS: Final = (
         ("tests/unit/spark/test_vended_keys.py::test_keys_wider_than_a_table_are_not_those_of_the_next_one",),
     ),
     Mutant(
+        "keys that always end before a commit is through start a job for ever",
+        "spark_emr/firn_spark/table_commit.py",
+        '            found = Failure("terminal", f"{why}. {found.text}")\n',
+        '            found = Failure(found.kind, f"{why}. {found.text}")\n',
+        ("tests/unit/spark/test_vended_keys.py::test_how_long_keys_live_is_what_the_catalog_says[True]",),
+    ),
+    Mutant(
         "a table that Firn only committed to is another deployment's no more",
         f"{_CORE}/tables/ownership.py",
         "if (state.key() is None and not committed) or",

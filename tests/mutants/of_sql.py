@@ -58,6 +58,13 @@ MUTANTS: Final = (
         (f"{_PIPELINES}::test_a_source_that_only_pipelines_read_is_wanted",),
     ),
     Mutant(
+        "bytes of another length than their column's are written",
+        f"{_SQL}/output_columns.py",
+        "        for place in _of_other_length(array, column.type):\n",
+        "        for place in ():\n",
+        (f"{_RUN}::test_bytes_of_another_length_do_not_fit_the_table[fixed[3]-values0-bad0]",),
+    ),
+    Mutant(
         "two pipelines mirror into one table",
         f"{_CONFIG}/shared_tables.py",
         "    if rule.keyed and (placed.pipeline or other.pipeline):\n",

@@ -52,13 +52,47 @@ def _json(parts: Sequence[pa.Table], sink: FileSink) -> bytes:
 
 
 def _objects(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    """The rows. Maps are objects where all keys in a column are texts, else arrays of [key, value]: streams read both."""
-    texts = (_has_texts_for_keys(column.type) for column in batch.columns)
-    columns = [
-        column.to_pylist(maps_as_pydicts="lossy" if text else None)
-        for column, text in zip(batch.columns, texts, strict=True)
-    ]
+    """The rows. Maps are objects where all keys in a column are texts, else arrays of pairs: streams read both."""
+    columns = list(map(_values, batch.columns))
     return [dict(zip(batch.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _values(column: pa.Array) -> list[Any]:
+    maps: Any = "lossy" if _has_texts_for_keys(column.type) else None
+    try:
+        found: list[Any] = column.to_pylist(maps_as_pydicts=maps)
+        return found
+    except OverflowError:  # a time after the year 9999 within it
+        kind = column.type
+        return [_with_times(value, kind) for value in column.cast(_as_texts(kind)).to_pylist(maps_as_pydicts=maps)]
+
+
+def _as_texts(kind: pa.DataType) -> pa.DataType:
+    """The type with its times as texts."""
+    if pa.types.is_list(kind):
+        return pa.list_(_as_texts(kind.value_type))
+    if pa.types.is_map(kind):
+        return pa.map_(_as_texts(kind.key_type), _as_texts(kind.item_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([(one.name, _as_texts(one.type)) for one in kind])
+    return pa.string() if pa.types.is_timestamp(kind) or pa.types.is_date(kind) else kind
+
+
+def _with_times(value: Any, kind: pa.DataType) -> Any:
+    """A value of `_as_texts(kind)`, its times as JSON has them."""
+    if value is None:
+        return None
+    if pa.types.is_timestamp(kind):
+        return value.replace(" ", "T", 1)
+    if pa.types.is_list(kind):
+        return [_with_times(one, kind.value_type) for one in value]
+    if pa.types.is_struct(kind):
+        return {one.name: _with_times(value[one.name], one.type) for one in kind}
+    if pa.types.is_map(kind):
+        pairs = value.items() if isinstance(value, dict) else value
+        told = [[_with_times(key, kind.key_type), _with_times(one, kind.item_type)] for key, one in pairs]
+        return dict(told) if isinstance(value, dict) else told
+    return value
 
 
 def _has_texts_for_keys(kind: pa.DataType) -> bool:

@@ -52,9 +52,9 @@ streams:
           li: 'list<map<date, string>>'}
       app.plain: {to: lake.both, mode: append, columns: {id: long, f: 'fixed[3]', m: 'map<string, long>'}}
     pipelines:
-      appended: {sql: "INSERT INTO lake.appended SELECT *, MAP {'n': id} AS q FROM app.t"}
+      appended: {sql: "INSERT INTO lake.appended SELECT id, m, f, st, li, MAP {'n': id} AS q FROM app.t"}
       mirrored: {sql: "INSERT INTO lake.mirrored SELECT id AS k, m, f, st, li, m['a'] AS a FROM app.t", key: [k]}
-      both: {sql: "INSERT INTO lake.both SELECT id, encode(t) AS f, m FROM app.t"}
+      both: {sql: "INSERT INTO lake.both SELECT id, encode(text) AS f, m FROM app.t"}
 """
 UUID = "00000000-0000-0000-0000-000000000007"
 
@@ -63,7 +63,7 @@ def parts(number: int, text: str = "abc") -> dict[str, Any]:
     """A row of the source as plain JSON has it."""
     return {
         "id": number, "m": {"a": number, "b": None}, "f": "YWJj", "st": {"a": [[number, "YWI="]], "b": UUID},
-        "li": [{"2026-01-02": "x"}, None], "t": text,
+        "li": [{"2026-01-02": "x"}, None], "text": text,
     }  # fmt: skip
 
 
@@ -73,22 +73,22 @@ def test_outputs_have_every_type_that_streams_have(
 ) -> None:
     monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0" if home == "slices" else "")
     lake = Lake(spark, tmp_path, PARTS)
-    lake.land([event("c", n, parts(n, "abc" if n else "ab")) for n in range(3)])
-    lake.land([event("u", 10, parts(1) | {"m": {"a": 9}, "li": None}), event("d", 11, None, parts(2))])
-    plain = {"f": b"abc", "b": UUID}
+    lake.land([event("c", 1, {"id": 20, "f": "YWJj", "m": {"z": 1}}, table="plain")])
+    lake.land([event("c", n, parts(n)) for n in (2, 3)] + [event("c", 4, parts(4, "four"))])
+    assert [letter.reason for letter in letters(lake)] == ["pipeline_failed"]
+    both = {row["id"]: (row["f"], row["m"]) for row in lake.rows("lake.both")}
+    assert both == {20: (b"abc", [("z", 1)]), **{n: (b"abc", [("a", n), ("b", None)]) for n in (2, 3)}}
+    lake.land([event("u", 10, parts(2) | {"m": {"a": 9}, "li": None}), event("d", 11, None, {"id": 4})])
     told = {
-        row["k"]: (dict(row["m"]), row["f"], dict(row["st"]["a"]), str(row["st"]["b"]), row["a"], row["li"])
+        row["k"]: (row["m"], row["f"], row["st"]["a"], str(row["st"]["b"]), row["a"], row["li"])
         for row in lake.rows("lake.mirrored")
     }
     assert told == {
-        0: ({"a": 0, "b": None}, plain["f"], {0: b"ab"}, UUID, 0, [[(date(2026, 1, 2), "x")], None]),
-        1: ({"a": 9}, plain["f"], {1: b"ab"}, UUID, 9, None),
+        2: ([("a", 9)], b"abc", [(2, b"ab")], UUID, 9, None),
+        3: ([("a", 3), ("b", None)], b"abc", [(3, b"ab")], UUID, 3, [[(date(2026, 1, 2), "x")], None]),
     }
     assert sorted((row["id"], row["q"], row["f"]) for row in lake.rows("lake.appended")) == [
-        (n, [("n", n)], b"abc") for n in (0, 1, 1, 2)
+        (n, [("n", n)], b"abc") for n in (2, 2, 3, 4)
     ]
-    both = lake.catalog.load_table(("lake", "both"))
-    assert str(both.schema().find_type("f")) in ("binary", "fixed[3]")
-    lake.land([event("c", 20, {"id": 20, "f": "YWJj", "m": {"z": 1}}, table="plain")])
-    lake.land([event("c", 21, parts(21)), event("c", 22, parts(22, "four"))])
-    assert lake.by_key("lake.both", "id")[20]["m"] == [("z", 1)]
+    kinds = {one.name: str(one.field_type) for one in lake.catalog.load_table(("lake", "mirrored")).schema().fields}
+    assert (kinds["m"], kinds["f"]) == ("map<string, long>", "binary")

@@ -240,6 +240,28 @@ def test_every_format_holds_the_rows_and_the_same_rows_are_the_same_bytes(
             file_bodies.rows_in(body[: len(body) // 2], sink)
 
 
+LATE = 253_402_300_800_000_000  # the year 10000, which Python's times do not have
+
+
+@pytest.mark.parametrize(
+    ("kind", "stored", "value", "told"),
+    [
+        (pa.list_(pa.timestamp("us")), pa.list_(pa.int64()), [LATE, None], ["10000-01-01T00:00:00.000000", None]),
+        (pa.struct([("a", pa.date32())]), pa.struct([("a", pa.int32())]), {"a": 2_932_897}, {"a": "10000-01-01"}),
+        (pa.map_(pa.timestamp("us", "UTC"), pa.int32()), pa.map_(pa.int64(), pa.int32()), [(LATE, 1)],
+         [["10000-01-01T00:00:00.000000Z", 1]]),
+        (pa.map_(pa.string(), pa.list_(pa.timestamp("us"))), pa.map_(pa.string(), pa.list_(pa.int64())),
+         [("k", [LATE])], {"k": ["10000-01-01T00:00:00.000000"]}),
+    ],
+)  # fmt: skip
+def test_times_that_python_does_not_have_are_texts_wherever_they_are(
+    kind: pa.DataType, stored: pa.DataType, value: Any, told: Any
+) -> None:
+    column = pa.array([value, None], stored).cast(kind)
+    body = file_bodies.body_of([pa.table({"x": column})], FileSink(TO, "json", "none"))
+    assert [json.loads(line)["x"] for line in body.splitlines()] == [told, None]
+
+
 def inflated(body: bytes, compression: str) -> bytes:
     if compression == "none":
         return body
@@ -254,7 +276,8 @@ def lines(sinks: Sinks) -> list[dict[str, Any]]:
 def test_json_has_a_word_for_each_type(monkeypatch: pytest.MonkeyPatch) -> None:
     sql = (
         "SELECT id, amount, seen, CAST(seen AS DATE) AS day, [id, NULL] AS many, to_json(region) AS one, "
-        "'NaN'::DOUBLE AS odd, region::BLOB AS bytes, now() AS came FROM clicks"
+        "'NaN'::DOUBLE AS odd, region::BLOB AS bytes, now() AS came, MAP {region: [MAP {'x': id}]} AS named, "
+        "MAP {id: region} AS numbered FROM clicks"
     )
     sinks = opened(monkeypatch, Sinks(sql))
     sinks.land({"id": 1, "region": "eu", "amount": "12.30", "seen": "2026-01-02T03:04:05.678+00:00"})
@@ -263,6 +286,7 @@ def test_json_has_a_word_for_each_type(monkeypatch: pytest.MonkeyPatch) -> None:
     assert row == {
         "id": 1, "amount": 12.30, "seen": "2026-01-02T03:04:05.678000Z", "day": "2026-01-02", "many": [1, None],
         "one": '"eu"', "odd": None, "bytes": "ZXU=", "came": "2026-11-21T00:00:01.000000Z",
+        "named": {"eu": [{"x": 1}]}, "numbered": [[1, "eu"]],
     }  # fmt: skip
     assert (own["_firn_op"], own["_firn_ts"]) == ("c", None)
     assert own["_firn_id"].endswith("/out/0")

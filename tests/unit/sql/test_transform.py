@@ -7,8 +7,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from firn.changes.decode.types import Column, parse
 from firn.config.sql_text import SqlRefused
 from firn_sql.check import check
+from firn_sql.output_columns import fitted
+from firn_sql.source_types import arrow_type
 from firn_sql.transform import NOW, Result, Transform
 
 CLICKS = pa.schema(
@@ -144,8 +147,10 @@ def test_memory_is_bounded() -> None:
         ("items", "list<item: struct<sku: string, n: int64>>"),
         ("{'a': CAST(id AS TINYINT), 'b': [name]}", "struct<a: int32, b: list<item: string>>"),
         ("MAP {name: CAST(id AS TINYINT)}", "map<string, int32>"),
-        ("MAP {CAST(ts AS DATE): [{'a': MAP {id: NULL}}]}",
-         "map<date32[day], list<item: struct<a: map<int64, string>>>>"),
+        (
+            "MAP {CAST(ts AS DATE): [{'a': MAP {id: NULL}}]}",
+            "map<date32[day], list<item: struct<a: map<int64, string>>>>",
+        ),
         ("MAP {}", "map<string, string>"),
     ],
 )
@@ -162,8 +167,11 @@ def test_output_has_types_that_tables_have(expression: str, kind: str) -> None:
         ),
         ("INTERVAL 1 DAY AS x", "write CAST(… AS VARCHAR), or epoch(…)"),
         ("CAST(ts AS TIME) AS x", "write CAST(… AS VARCHAR)"),
-        ("map {price / 2: id} AS x", 'the column "x" has a map whose keys are DOUBLE, which tables do not have; '
-         "write map_entries(…), or to_json(…)"),
+        (
+            "map {price / 2: id} AS x",
+            'the column "x" has a map whose keys are DOUBLE, which tables do not have; '
+            "write map_entries(…), or to_json(…)",
+        ),
         ("[map {[id]: id}] AS x", "has a map whose keys are BIGINT[], which tables do not have"),
         ("map {'a': CAST(ts AS TIME)} AS x", "write CAST(… AS VARCHAR)"),
         ("CAST(ts AS TIMESTAMP_NS) AS x", "write CAST(… AS TIMESTAMP)"),
@@ -248,3 +256,22 @@ def test_what_a_condition_keeps_out_is_no_failure_among_many() -> None:
     both = run("SELECT id FROM clicks WHERE id = 1 AND CAST(name AS INTEGER) > 3", *rows)
     assert [set(found.failed) for found in (either, both)] == [set(range(1, 60, 2))] * 2
     assert (either.rows.num_rows, both.rows.num_rows) == (30, 0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "bad"),
+    [
+        ("fixed[3]", [b"abc", None, b"ab", b""], [2, 3]),
+        ("list<fixed[2]>", [[b"ab", None], [b"ab", b"abc"], None, []], [1]),
+        ("map<string, struct<a: fixed[1]>>", [[("k", {"a": b"x"})], [("k", None)], [("k", {"a": b"xy"})]], [2]),
+        ("map<fixed[2], long>", [[(b"ab", 1)], [(b"a", 1)]], [1]),
+        ("binary", [b"abc", b"ab"], []),
+    ],
+)
+def test_bytes_of_another_length_do_not_fit_the_table(kind: str, values: list[object], bad: list[int]) -> None:
+    column = Column("x", parse(kind))
+    rows = pa.table({"x": pa.array(values, arrow_type(column.type))})
+    found, unfit = fitted(rows, [column])
+    assert sorted(unfit) == bad
+    assert all(f"x does not fit the table's type {kind}" == why for why in unfit.values())
+    assert found[0].type == arrow_type(column.type)

@@ -7,6 +7,7 @@ from firn.changes.decode.row_decoder import Decoding
 from firn.changes.decode.types import Column
 from firn.config.model import StreamConfig, TableRule
 from firn.config.modes import KEYLESS, MODES, TableMode
+from firn.errors import TerminalError
 from firn.tables.batch_facts import TableFacts
 from firn.tables.planning import (
     ColumnPlan,
@@ -73,6 +74,12 @@ def planned(
     existing, unwritable = state.columns() if state else ((), frozenset[str]())
     fixed = state.fixed() if state else frozenset[str]()
     declared = renames.named(target.declared(settings))
+    filled = next((column.name for column in declared if mode.keyed and column.name in unwritable), None)
+    if filled is not None:
+        raise TerminalError(
+            f"firn.yaml declares the column {filled[:100]}, whose type in the table is one that no change can "
+            "fill there (docs/how-to/others-write.md): take the declaration out, and its values stay as they are"
+        )
     schema = target.rule.schema
     closed = schema is not None and schema.closed
     known_columns = () if closed else target.seen(required) if seen is None else seen
