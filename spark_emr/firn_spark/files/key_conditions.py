@@ -1,24 +1,46 @@
 """What Iceberg is asked for by the values of a column (org.apache.iceberg.expressions.Expression)."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from firn.changes.decode.types import Column
 from firn_spark.files import values
 
+_SIDE_BY_SIDE: Final = 4  # intervals that Iceberg tries one after the other
+
 
 def in_any(expressions: Any, buffer: Any, column: Column, ends: Sequence[tuple[Any, Any]]) -> Iterator[Any]:
-    """That a value is in one of these intervals; nothing where Iceberg can't be asked for one of them. `expressions`,
-    `buffer`: Iceberg's Expressions and java.nio.ByteBuffer."""
+    """That a value is in one of these intervals, which rise; nothing where Iceberg can't be asked for one of them.
+    `expressions`, `buffer`: Iceberg's Expressions and java.nio.ByteBuffer.
+
+    Iceberg evaluates it for each file of the table, and takes the bounds out of their bytes each time. So it is asked
+    by halves: whether the file reaches into all of some intervals, and only then into which.
+    """
+    found = _tree(expressions, buffer, column, ends)
+    if found is not None:
+        yield found
+
+
+def _tree(expressions: Any, buffer: Any, column: Column, ends: Sequence[tuple[Any, Any]]) -> Any:
+    if len(ends) > _SIDE_BY_SIDE:
+        half = len(ends) // 2
+        parts = [_tree(expressions, buffer, column, some) for some in (ends[:half], ends[half:])]
+        around = _both(expressions, between(expressions, buffer, column, ends[0][0], ends[-1][1]))
+        if None in parts or around is None:
+            return None
+        return getattr(expressions, "and")(around, getattr(expressions, "or")(*parts))
     either = None
     for low, high in ends:
-        parts = list(between(expressions, buffer, column, low, high))
-        if not parts:
-            return
-        both = parts[0] if len(parts) == 1 else getattr(expressions, "and")(*parts)
-        either = both if either is None else getattr(expressions, "or")(either, both)
-    if either is not None:
-        yield either
+        part = _both(expressions, between(expressions, buffer, column, low, high))
+        if part is None:
+            return None
+        either = part if either is None else getattr(expressions, "or")(either, part)
+    return either
+
+
+def _both(expressions: Any, parts: Iterator[Any]) -> Any:
+    found = list(parts)
+    return None if not found else found[0] if len(found) == 1 else getattr(expressions, "and")(*found)
 
 
 def between(expressions: Any, buffer: Any, column: Column, low: Any, high: Any) -> Iterator[Any]:

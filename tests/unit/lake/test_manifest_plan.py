@@ -233,9 +233,9 @@ def test_deletes_are_read_where_files_are_found_that_are_older(
     read: list[ManifestContent] = []
     fitting = Known.fitting
 
-    def counted(self: Known, io: Any, manifest: ManifestFile, *tests: Any) -> list[ManifestEntry]:
+    def counted(self: Known, io: Any, manifest: ManifestFile, *tests: Any, keep: bool) -> list[ManifestEntry]:
         read.append(manifest.content)
-        return fitting(self, io, manifest, *tests)
+        return fitting(self, io, manifest, *tests, keep=keep)
 
     monkeypatch.setattr(Known, "fitting", counted)
     snapshot = table.refresh().current_snapshot()
@@ -246,12 +246,19 @@ def test_deletes_are_read_where_files_are_found_that_are_older(
         assert (len(found), read.count(ManifestContent.DELETES)) == (files, deletes), text
 
 
-def test_what_compresses_well_is_not_kept_for_it(known: Known, catalog: Catalog, tmp_path: Path) -> None:
+def test_what_does_not_fit_as_a_whole_is_not_kept(
+    known: Known, catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ground = Ground(catalog, tmp_path, random.Random(3))
-    some = ground.manifests[0]
-    small = Known(most=2_000)
-    for _ in range(3):
-        small.fitting(ground.io, some, lambda _: False, lambda _: False)
-        known.fitting(ground.io, some, lambda _: False, lambda _: False)
-    assert known.bytes >= some.manifest_length
+    some = [one for one in ground.manifests if one.content == ManifestContent.DATA]
+    entries = sum((one.added_files_count or 0) + (one.existing_files_count or 0) for one in some)
+    least = max(sum(one.manifest_length for one in some), 250 * entries)
+    assert known.fit(some)
+    assert not Known(most=250 * entries - 1).fit(some), "they may compress well"
+    small = Known(most=least // 2)
+    for kept in (small, known):
+        monkeypatch.setattr(manifests, "KNOWN", kept)
+        for _ in range(3):
+            list(Planner(ground.metadata, ground.io).plan_files(some))
     assert small.bytes == 0
+    assert known.bytes >= sum(one.manifest_length for one in some)

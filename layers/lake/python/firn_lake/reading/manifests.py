@@ -1,12 +1,14 @@
 """Manifests that this process has read before: they never change, and to decode one takes longer than to ask it.
 
 A plan that meets a manifest for the first time takes out of it what it wants (manifest_sieve); the next one decodes it
-whole, and it is kept. What is kept is bounded by the bytes of the manifests as they are stored, and by their entries,
+whole, and it is kept, if all that the plan reads fits: else each plan would throw out what the next one looks for. What
+is kept is bounded by the bytes of the manifests as they are stored, and by their entries,
 which may be alike and compress well; in memory an entry takes about 4 KB. The least recently used go first.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -50,16 +52,23 @@ class Known:
         manifest: ManifestFile,
         partition: Callable[[Record], bool],
         bounds: Callable[[DataFile], bool],
+        *,
+        keep: bool = True,
     ) -> list[ManifestEntry]:
-        """Those of them of whose partition and of which as files these tests are true. Raises as `entries`."""
-        if self._is_first(manifest):
+        """Those of them of whose partition and of which as files these tests are true. `keep`: whether to keep the
+        manifest if it is met again. Raises as `entries`."""
+        if self._is_first(manifest, keep=keep):
             return sifted(io, manifest, partition, bounds)
         entries = self.entries(io, manifest)
         return [one for one in entries if partition(one.data_file.partition) and bounds(one.data_file)]
 
-    def _is_first(self, manifest: ManifestFile) -> bool:
-        """Whether the manifest is met for the first time, or is too large to be kept."""
-        path, count = manifest.manifest_path, (manifest.added_files_count or 0) + (manifest.existing_files_count or 0)
+    def fit(self, manifests: Iterable[ManifestFile]) -> bool:
+        """Whether all of these can be kept."""
+        return sum(map(_size, manifests)) <= self._most
+
+    def _is_first(self, manifest: ManifestFile, *, keep: bool) -> bool:
+        """Whether the manifest is met for the first time, or is not to be kept."""
+        path = manifest.manifest_path
         with self._lock:
             if path in self._kept:
                 return False
@@ -68,7 +77,7 @@ class Known:
             self._met.move_to_end(path)
             while len(self._met) > _MET:
                 self._met.popitem(last=False)
-        return not met or _taken(count, manifest.manifest_length) > self._most
+        return not met or not keep
 
     def listed(self, io: "FileIO", snapshot: "Snapshot") -> Sequence[ManifestFile]:
         """The manifests of a snapshot."""
@@ -95,6 +104,11 @@ def _taken(entries: int, stored: int) -> int:
     return max(stored, entries * _ENTRY)
 
 
+def _size(manifest: ManifestFile) -> int:
+    count = (manifest.added_files_count or 0) + (manifest.existing_files_count or 0)
+    return _taken(count, manifest.manifest_length)
+
+
 KNOWN: Final = Known()
 
 
@@ -106,11 +120,12 @@ class Planner(ManifestGroupPlanner):
         of the files of deletes those that may belong to one of them."""
         asked = Asked(self)
         some = [one for one in manifests if asked.manifest(one)]
-        pool, own = ExecutorFactory.get_or_create(), _Touched()
+        pool, own, keep = ExecutorFactory.get_or_create(), _Touched(), KNOWN.fit(some)
 
         def fitting(manifest: ManifestFile) -> list[ManifestEntry]:
             spec = manifest.partition_spec_id
-            return KNOWN.fitting(self.io, manifest, lambda one: asked.of_partition(spec, one), asked.bounds)
+            by_partition = partial(asked.of_partition, spec)
+            return KNOWN.fitting(self.io, manifest, by_partition, asked.bounds, keep=keep)
 
         for found in pool.map(fitting, [one for one in some if one.content == ManifestContent.DATA]):
             own.add(found)
