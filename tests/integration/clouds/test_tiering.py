@@ -23,8 +23,9 @@ from firn_lake.catalogs.catalog import open_catalog
 from firn_lake.reading.files import Source, read_file
 from firn_lake.tiering import cloud_calls
 from firn_lake.tiering.azure_classes import AzureClasses
-from firn_lake.tiering.class_port import Classes, open_classes
+from firn_lake.tiering.class_port import Classes
 from firn_lake.tiering.round import apply_all, tier_all
+from firn_lake.tiering.storages import open_classes
 from firn_lake.tiering.tagging import Tiered, Warmed, name_of, tier, warm
 from firn_lake.tiering.views import explain
 
