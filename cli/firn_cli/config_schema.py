@@ -352,11 +352,7 @@ def _care() -> Schema:
                         "never",
                     ),
                     "predictive": flag("Or where recorded reads say that it saves money.", "false"),
-                    "class": words(
-                        "Where cold files go, by the storage of the warehouse.",
-                        known_classes(None),
-                        "STANDARD_IA, Cool or NEARLINE",
-                    ),
+                    "class": words("Where cold files go.", known_classes(None), "the first of the storage"),
                 },
             ),
         },

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from firn.config.maintenance import Tiering
     from firn.config.storage_classes import ClassTable
     from firn_lake.tiering.lifecycle import Applied
-    from firn_lake.tiering.tagging import Tiered
+    from firn_lake.tiering.tagging import Tiered, Warmed
     from firn_lake.tiering.views import PartitionView
 
 
@@ -55,17 +55,7 @@ def command(
     s3 = objects.client_for(found.location(), stack.warehouse, stack.staging)
     classes = classes_of(found.location()) or S3
     if warm is not None:
-        done = tiering.warm(found, warm, s3, store)
-        if as_json:
-            print_json(done)
-        else:
-            typer.echo(f"{done.table}: {_files(done.files)} of {size(done.bytes)} brought back into {classes.hot}")
-        if done.asked:
-            typer.echo(
-                f"firn: {_files(done.asked)} of these lie in an archive and are being restored, which takes hours: "
-                "until then queries that need them fail. Run it again then; it says so while some are left",
-                err=True,
-            )
+        _say_warmed(tiering.warm(found, warm, s3, store), classes, as_json=as_json)
         return
     config = CurrentConfig(store)()
     policy = config.care_of(TableName(".".join(found.name()[:-1]), found.name()[-1])).tiering
@@ -82,6 +72,10 @@ def command(
         print_json({"tiered": tiered, "rules": applied})
     else:
         _say(tiered, policy, classes, applied)
+    _warn(tiered, applied)
+
+
+def _warn(tiered: "Tiered", applied: "list[Applied]") -> None:
     if tiered.archived:
         typer.echo(
             f"firn: {_files(tiered.archived)} of {tiered.table} lie in an archive, where no query can read them: "
@@ -91,6 +85,19 @@ def command(
     for one in applied:
         for warning in one.warnings:
             typer.echo(f"firn: {warning}", err=True)
+
+
+def _say_warmed(done: "Warmed", classes: "ClassTable", *, as_json: bool) -> None:
+    if as_json:
+        print_json(done)
+    else:
+        typer.echo(f"{done.table}: {_files(done.files)} of {size(done.bytes)} brought back into {classes.hot}")
+    if done.asked:
+        typer.echo(
+            f"firn: {_files(done.asked)} of these lie in an archive and are being restored, which takes hours: "
+            "until then queries that need them fail. Run it again then; it says so while some are left",
+            err=True,
+        )
 
 
 def _say(done: "Tiered", policy: "Tiering", classes: "ClassTable", applied: "list[Applied]") -> None:

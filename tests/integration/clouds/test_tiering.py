@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import obstore
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog import Catalog
@@ -16,13 +17,15 @@ from firn.config import reader as configuration
 from firn.config.maintenance import Tiering
 from firn.errors import ArchivedObject, ConfigError, TerminalError, TransientError
 from firn.log import tiering_state
-from firn.log.store import Store, open_store
+from firn.log.store import Store, open_store, put
 from firn.log.tiering_state import TierState
 from firn_lake.catalogs.catalog import open_catalog
 from firn_lake.reading.files import Source, read_file
 from firn_lake.tiering import cloud_calls
-from firn_lake.tiering.class_port import Classes, open_classes
+from firn_lake.tiering.azure_classes import AzureClasses
+from firn_lake.tiering.class_port import Classes
 from firn_lake.tiering.round import apply_all, tier_all
+from firn_lake.tiering.storages import open_classes
 from firn_lake.tiering.tagging import Tiered, Warmed, name_of, tier, warm
 from firn_lake.tiering.views import explain
 
@@ -211,6 +214,25 @@ def test_an_archived_file_is_named_and_brought_back_by_firn_tier(ground: Ground)
     back = ground.warm()
     assert (back.asked, ground.kinds()) == (1, ["Hot", "Hot"])
     assert ground.rows() == 60_000
+
+
+def test_a_signature_that_may_write_is_enough_to_move_on_azure(ground: Ground, cloud: Any) -> None:
+    if ground.cloud != "azure":
+        pytest.skip("Azure's alone")
+    store = open_store(ground.warehouse.replace(" ", ""))
+    put(store, "x", b"x")
+    signed = obstore.sign(store, "PUT", "x", timedelta(minutes=5)).partition("?")[2]
+    mine = {name: value for name, value in cloud.environment.items() if not name.endswith("_KEY")}
+    by_signature = AzureClasses(mine | {"AZURE_STORAGE_SAS_TOKEN": f"?{signed}"})
+    place = by_signature.place(ground.warehouse.replace(" ", "") + "/x")
+    assert place is not None
+    assert by_signature.move(place, "Cold")
+    found = ground.classes.look(place)
+    assert found is not None
+    assert found.kind == "Cold"
+    with pytest.raises(TerminalError, match="AuthorizationPermissionMismatch; check the credentials") as told:
+        by_signature.look(place)
+    assert "sig" not in str(told.value)
 
 
 def test_a_class_of_another_storage_is_refused_by_name(ground: Ground) -> None:

@@ -13,7 +13,7 @@ from firn.config.names import TableName
 from firn.log.store import open_store, paths, put
 from firn.maintenance import compaction_trigger as turns
 from firn.maintenance import expiry as rules
-from firn_lake.tiering.class_port import open_classes
+from firn_lake.tiering.storages import open_classes
 from firn_lake.tiering.tagging import warm
 from firn_local.environment import CLOUD_JARS
 from firn_spark.maintenance import compaction, orphans

@@ -18,10 +18,11 @@ from firn.errors import ArchivedObject, ConfigError, StorageUnavailable, Termina
 from firn_lake.reading.unreadable import UnreadableFile, reading
 from firn_lake.tiering import azure_classes, google_classes
 from firn_lake.tiering.azure_classes import AzureClasses, to_sign
-from firn_lake.tiering.class_port import NoClasses, Place, Returned, open_classes
+from firn_lake.tiering.class_port import NoClasses, Place, Returned
 from firn_lake.tiering.cloud_calls import Answer, call
 from firn_lake.tiering.cloud_tokens import Tokens, azure_token, google_token, sign_rs256
 from firn_lake.tiering.google_classes import WRITTEN, GoogleClasses
+from firn_lake.tiering.storages import open_classes
 
 LAKE = Place("lake", "w/a b.parquet")
 BLOB = Place("lake@acme", "w/a b.parquet")

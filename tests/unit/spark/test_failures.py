@@ -4,7 +4,8 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 from pyspark.errors import PySparkException, PythonException
 
-from firn.errors import StorageUnavailable, UnknownOutcome
+from firn.config.storage_classes import RESTORE
+from firn.errors import ArchivedObject, StorageUnavailable, UnknownOutcome
 from firn.tables.planning import KeyChanged
 from firn_spark.failures import failure_of
 
@@ -89,3 +90,18 @@ def test_a_metastore_that_refuses_a_columns_type_is_told_with_its_setting_and_no
     found = failure_of(spark(f"{at}InvalidOperationException(message:{said})"))
     assert found.kind == "transient"
     assert "set metastore.disallow.incompatible.col.type.changes to false" in found.text
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        spark('com.azure.storage.blob.models.BlobStorageException: Status code 409, "BlobArchived"'),
+        spark("software.amazon.awssdk.services.s3.model.InvalidObjectStateException: not valid for the object's class"),
+        PythonException(f"Traceback\nfirn.errors.ArchivedObject: object storage can't read a: {RESTORE}\n"),
+        ArchivedObject(f"object storage can't read a: {RESTORE}"),
+    ],
+)
+def test_a_file_in_an_archive_is_told_with_the_way_back_and_no_table_is_held(error: Exception) -> None:
+    found = failure_of(error)
+    assert found.kind == "transient"
+    assert found.text.count("firn tier TABLE --warm all") == 1

@@ -1,15 +1,15 @@
 """What tiering asks of a storage: its objects with their classes, a move, and the way back.
 
 S3 (objects.py) moves by a tag that a lifecycle rule knows; Azure and Google (azure_classes.py, google_classes.py) by a
-request an object, at once. Which one a table's files lie in says its address.
+request an object, at once. `storages.py` opens those of an address.
 """
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
-from firn.config.storage_classes import AZURE, GOOGLE, S3, ClassTable, classes_of
+from firn.config.storage_classes import ClassTable
 from firn.errors import TerminalError
 
 _T = TypeVar("_T")
@@ -66,25 +66,6 @@ class Classes(Protocol):
 
     def warm(self, where: Place) -> Returned | None:
         """Bring the object back into the hot class. None: it is gone, or was there already."""
-
-
-def open_classes(location: str, s3: Any = None) -> Classes:
-    """The classes of the storage that the address lies in. `s3`: a boto3 client, which S3's use. Raises NoClasses,
-    ConfigError."""
-    from firn_lake.tiering.azure_classes import AzureClasses
-    from firn_lake.tiering.google_classes import GoogleClasses
-    from firn_lake.tiering.objects import S3Classes
-
-    table = classes_of(location)
-    if table is None:
-        raise NoClasses(
-            f"{location} is in no storage with classes: files become cold in {S3.storage}, {AZURE.storage} and "
-            f"{GOOGLE.storage}; a folder has none"
-        )
-    kinds: dict[str, Callable[[], Classes]] = {
-        S3.storage: lambda: S3Classes(s3), AZURE.storage: AzureClasses, GOOGLE.storage: GoogleClasses,
-    }  # fmt: skip
-    return kinds[table.storage]()
 
 
 def each(do: Callable[[_T], _R], things: Sequence[_T]) -> list[_R]:

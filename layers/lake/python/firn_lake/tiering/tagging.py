@@ -18,9 +18,10 @@ from firn.log import layout, read_records, tiering_state
 from firn.log.store import Store
 from firn.log.tiering_state import TierState
 from firn.maintenance.tiering import Decision, LiveFile, Reads, decide
-from firn_lake.tiering.class_port import Classes, Returned, each, open_classes
+from firn_lake.tiering.class_port import Classes, Returned, each
 from firn_lake.tiering.live import Live, live
 from firn_lake.tiering.objects import told
+from firn_lake.tiering.storages import open_classes
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

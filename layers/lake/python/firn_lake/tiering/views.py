@@ -12,7 +12,7 @@ from firn.log import tiering_state
 from firn.log.store import Store
 from firn.maintenance.storage_prices import economics
 from firn.maintenance.tiering import Decision
-from firn_lake.tiering.class_port import open_classes
+from firn_lake.tiering.storages import open_classes
 from firn_lake.tiering.tagging import ALL, look, name_of, waiting
 
 if TYPE_CHECKING:
