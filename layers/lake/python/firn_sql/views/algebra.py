@@ -175,10 +175,29 @@ class Union(Operator):
 
 @dataclass(frozen=True)
 class Plan:
-    """A view's query. names: of each of root.columns what the view calls it."""
+    """A view's query.
+
+    names  of each of root.columns what the view calls it
+    sums   whether its rows follow from what they were and from what changed, without a look at the tables
+    """
 
     root: Operator
     names: tuple[str, ...]
+    sums: bool = False
+
+    @property
+    def group(self) -> Group | None:
+        """The operator whose groups the view's rows are: only projections and filters stand above it."""
+        one = self.root
+        while isinstance(one, Project | Filter):
+            one = one.input
+        return one if isinstance(one, Group) else None
+
+    @property
+    def stored(self) -> tuple[str, ...]:
+        """The columns that the view's table has: what people see, then the hidden ones."""
+        held = self.group.columns if self.sums and self.group else ()
+        return tuple(dict.fromkeys((*self.root.every, *held)))
 
     @property
     def sources(self) -> tuple[str, ...]:

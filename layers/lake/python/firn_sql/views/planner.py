@@ -24,10 +24,19 @@ MOST_BYTES: Final = 100_000
 
 @dataclass(frozen=True)
 class SourceTable:
-    """A table that views may read. columns: what SQL sees; key: what tells its rows apart, hidden columns too."""
+    """A table that views may read.
 
-    columns: tuple[str, ...]
+    columns  name -> type, in DuckDB's words; SQL sees those that do not begin with _firn_
+    key      the columns that tell its rows apart
+    """
+
+    columns: Mapping[str, str]
     key: tuple[str, ...]
+
+    @property
+    def seen(self) -> tuple[str, ...]:
+        """The columns that SQL sees."""
+        return tuple(one for one in self.columns if not one.lower().startswith(HIDDEN))
 
 
 @dataclass(frozen=True)
@@ -255,13 +264,12 @@ class _Planner:
             raise self._refuse(node, f"there is no table {name[:100]!r}", f"write one that Firn feeds: {known_names}")
         if not table.key:
             raise self._refuse(node, f"{name[:100]} has no key", "declare one, or write refresh: full")
-        every = tuple(dict.fromkeys((*table.columns, *table.key)))
-        columns = {one: self._new() for one in every}
+        columns = {one: self._new() for one in dict.fromkeys((*table.seen, *table.key))}
         root = Scan(
-            tuple(columns[one] for one in table.columns), tuple(columns[one] for one in table.key), name.lower(),
+            tuple(columns[one] for one in table.seen), tuple(columns[one] for one in table.key), name.lower(),
             {column: one for one, column in columns.items()},
         )  # fmt: skip
-        return _Relation(root, of_columns(alias or path[-1], table.columns, root.columns))
+        return _Relation(root, of_columns(alias or path[-1], table.seen, root.columns))
 
     def _join(self, node: Node, known: Mapping, conditions: list[Node]) -> list[_Relation]:
         kind = _KINDS.get(node["join_type"])

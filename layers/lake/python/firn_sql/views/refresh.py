@@ -43,6 +43,10 @@ class Sources(Protocol):
         """SELECTs of the rows that went from the one cut to the other, and of those that came; None if none did."""
         ...
 
+    def held(self, columns: Sequence[str], within: "Within") -> str:
+        """A SELECT of these columns (Plan.stored) of the view itself, of its rows in `within`."""
+        ...
+
 
 @dataclass(frozen=True)
 class Within:
@@ -62,7 +66,7 @@ class Within:
 
 @dataclass(frozen=True)
 class Delta:
-    """Rows that went and rows that came: tables of the connection with Operator.every."""
+    """Rows that went and rows that came: tables of the connection."""
 
     gone: str
     come: str
@@ -80,18 +84,74 @@ class Refresh:
         self._made: list[str] = []
 
     def delta(self) -> Delta | None:
-        """What changes in the view; None if nothing does."""
-        return self._delta(self._plan.root)
+        """What changes in the view: rows with Plan.stored. None if nothing does."""
+        group = self._plan.group
+        return self._delta(self._plan.root) if group is None else self._of_groups(group)
 
     def whole(self, cut: int) -> str:
-        """A SELECT of all rows of the view at a cut."""
-        return self._rows(self._plan.root, cut, None)
+        """A SELECT of all rows of the view at a cut, with Plan.stored."""
+        group = self._plan.group
+        rows = self._rows(group or self._plan.root, cut, None)
+        return rows if group is None else self._above(group, rows)
+
+    def rows_of(self, node: Operator) -> str:
+        """A SELECT of all rows of one of its operators."""
+        return self._rows(node, AFTER, None)
 
     def close(self) -> None:
         """Drop what it made."""
         for one in self._made:
             self._connection.execute(f"DROP TABLE IF EXISTS {one}")
         self._made.clear()
+
+    # Groups that are the rows of the view, which holds what they were
+
+    def _of_groups(self, group: Group) -> Delta | None:
+        below = self._delta(group.input)
+        if below is None:
+            return None
+        both = [f"SELECT * FROM {one}" for one in (below.gone, below.come)]
+        touched = Within(
+            tuple(map(column, group.ids)), self._values(group.keys, both) if group.keys else self._table("SELECT 1 AS w0")
+        )
+        if self._plan.sums:
+            rows = self._summed(group, touched, *(self._grouped(group, one) for one in both))
+        else:
+            keys = Within(group.keys, touched.table) if group.keys else None
+            rows = self._grouped(group, self._rows(group.input, AFTER, keys))
+        held = self._sources.held(self._plan.stored, touched)
+        return self._net(self._plan.stored, held, self._above(group, rows))
+
+    def _summed(self, group: Group, touched: Within, gone: str, come: str) -> str:
+        """The touched groups as they are now, of sums alone: the first is how many rows a group has."""
+        sums = group.columns[len(group.ids) :]
+        sides = {"h": self._sources.held(group.columns, touched), "g": gone, "n": come}
+        joins = "".join(
+            f" LEFT JOIN ({rows}) {side} ON "
+            + (" AND ".join(f"{side}.{name} IS NOT DISTINCT FROM t.w{i}" for i, name in enumerate(group.ids)) or "TRUE")
+            for side, rows in sides.items()
+        )
+        keys = [f"t.w{i} AS {name}" for i, name in enumerate(group.ids)]
+        values = [
+            f"coalesce(h.{one}, 0) + coalesce(n.{one}, 0) - coalesce(g.{one}, 0) AS {one}" for one in sums
+        ]  # fmt: skip
+        rows = f"SELECT {', '.join([*keys, *values])} FROM {touched.table} t{joins}"
+        return f"SELECT * FROM ({rows}) WHERE {sums[0]} > 0" if group.keys else rows
+
+    def _above(self, group: Group, rows: str) -> str:
+        """What stands above the groups of the view, over rows of them, with Plan.stored."""
+        chain: list[Operator] = []
+        one = self._plan.root
+        while one is not group:
+            chain.append(one)
+            one = one.inputs()[0]
+        for each in reversed(chain):
+            if isinstance(each, Filter):
+                rows = f"SELECT * FROM ({rows}) WHERE {each.condition.sql}"
+            elif isinstance(each, Project):
+                values = [f"({value.sql}) AS {name}" for name, value in zip(each.columns, each.values, strict=True)]
+                rows = f"SELECT *, {', '.join(values)} FROM ({rows})"
+        return f"SELECT {_list(self._plan.stored)} FROM ({rows})"
 
     # Rows at a cut
 
@@ -151,7 +211,7 @@ class Refresh:
     def _delta(self, node: Operator) -> Delta | None:
         if isinstance(node, Scan):
             found = self._sources.changes(node.source, [node.names[one] for one in node.every])
-            return None if found is None else self._net(node, *(_renamed(node, one) for one in found))
+            return None if found is None else self._net(node.every, *(_renamed(node, one) for one in found))
         if isinstance(node, Join):
             return self._join_delta(node)
         if isinstance(node, Union):
@@ -161,21 +221,21 @@ class Refresh:
             return None
         both = [f"SELECT * FROM {one}" for one in (below.gone, below.come)]
         if isinstance(node, Filter):
-            return self._net(node, *(f"SELECT {_list(node.every)} FROM ({one}) WHERE {node.condition.sql}" for one in both))
+            return self._net(node.every, *(f"SELECT {_list(node.every)} FROM ({one}) WHERE {node.condition.sql}" for one in both))
         if isinstance(node, Project):
-            return self._net(node, *(self._projected(node, one) for one in both))
+            return self._net(node.every, *(self._projected(node, one) for one in both))
         if isinstance(node, Group):
             touched = Within(node.keys, self._values(node.keys, both)) if node.keys else None
             return self._net(
-                node, *(self._grouped(node, self._rows(node.input, cut, touched)) for cut in (BEFORE, AFTER))
+                node.every, *(self._grouped(node, self._rows(node.input, cut, touched)) for cut in (BEFORE, AFTER))
             )
         if isinstance(node, Window):
             touched = Within(node.partition, self._values(node.partition, both)) if node.partition else None
             return self._net(
-                node, *(self._windowed(node, self._rows(node.input, cut, touched)) for cut in (BEFORE, AFTER))
+                node.every, *(self._windowed(node, self._rows(node.input, cut, touched)) for cut in (BEFORE, AFTER))
             )
         if isinstance(node, Top):
-            return self._net(node, *(self._top(node, self._rows(node.input, cut, None)) for cut in (BEFORE, AFTER)))
+            return self._net(node.every, *(self._top(node, self._rows(node.input, cut, None)) for cut in (BEFORE, AFTER)))
         raise AssertionError(type(node))
 
     def _join_delta(self, node: Join) -> Delta | None:
@@ -202,7 +262,7 @@ class Refresh:
                     rows += f" UNION ALL SELECT {_list(one.every)} FROM {table} WHERE {alone}"
                 parts.append(rows)
             at.append(self._join(node, *parts))
-        return self._net(node, *at)
+        return self._net(node.every, *at)
 
     def _union_delta(self, node: Union) -> Delta | None:
         deltas = [self._delta(one) for one in node.branches]
@@ -213,7 +273,7 @@ class Refresh:
             [f"SELECT * FROM {each}" if each else none for each, none in zip(tables, nothing, strict=True)]
             for tables in ([one and one.gone for one in deltas], [one and one.come for one in deltas])
         )
-        return self._net(node, self._united(node, gone), self._united(node, come))
+        return self._net(node.every, self._united(node, gone), self._united(node, come))
 
     # One operator over rows
 
@@ -271,9 +331,9 @@ class Refresh:
         named = ", ".join(f"({one.sql}) AS w{i}" for i, one in enumerate(values))
         return self._table(f"SELECT DISTINCT {named} FROM ({' UNION ALL '.join(rows)})")
 
-    def _net(self, node: Operator, before: str, after: str) -> Delta | None:
+    def _net(self, columns: Sequence[str], before: str, after: str) -> Delta | None:
         """The rows that only one of the two has, each as often as it has more of it."""
-        tables = [self._table(f"SELECT {_list(node.every)} FROM ({one})") for one in (before, after)]
+        tables = [self._table(f"SELECT {_list(columns)} FROM ({one})") for one in (before, after)]
         gone, come = (
             self._table(f"SELECT * FROM {one} EXCEPT ALL SELECT * FROM {other}") for one, other in (tables, tables[::-1])
         )
