@@ -18,7 +18,7 @@ _PLACES: Final = ("query_location", "query_location_length")
 
 @dataclass(frozen=True)
 class Expression:
-    """A node of DuckDB's tree whose columns are those of a plan. Two that say the same are equal, wherever they stood."""
+    """A node of DuckDB's tree whose columns are those of a plan. Two that say the same are equal."""
 
     node: Node = field(compare=False, repr=False)
     said: str = field(init=False)
@@ -81,7 +81,7 @@ class Filter(Operator):
     input: Operator
     condition: Expression
 
-    def inputs(self) -> tuple[Operator, ...]:
+    def inputs(self) -> tuple[Operator, ...]:  # noqa: D102
         return (self.input,)
 
 
@@ -92,7 +92,7 @@ class Project(Operator):
     input: Operator
     values: tuple[Expression, ...]
 
-    def inputs(self) -> tuple[Operator, ...]:
+    def inputs(self) -> tuple[Operator, ...]:  # noqa: D102
         return (self.input,)
 
 
@@ -114,7 +114,7 @@ class Join(Operator):
     condition: Expression | None
     flags: tuple[str, str]
 
-    def inputs(self) -> tuple[Operator, ...]:
+    def inputs(self) -> tuple[Operator, ...]:  # noqa: D102
         return (self.left, self.right)
 
 
@@ -130,7 +130,7 @@ class Group(Operator):
     keys: tuple[Expression, ...]
     aggregates: tuple[Expression, ...]
 
-    def inputs(self) -> tuple[Operator, ...]:
+    def inputs(self) -> tuple[Operator, ...]:  # noqa: D102
         return (self.input,)
 
 
@@ -146,7 +146,7 @@ class Window(Operator):
     partition: tuple[Expression, ...]
     functions: tuple[Expression, ...]
 
-    def inputs(self) -> tuple[Operator, ...]:
+    def inputs(self) -> tuple[Operator, ...]:  # noqa: D102
         return (self.input,)
 
 
@@ -159,7 +159,7 @@ class Top(Operator):
     limit: int
     offset: int
 
-    def inputs(self) -> tuple[Operator, ...]:
+    def inputs(self) -> tuple[Operator, ...]:  # noqa: D102
         return (self.input,)
 
 
@@ -169,7 +169,7 @@ class Union(Operator):
 
     branches: tuple[Operator, ...]
 
-    def inputs(self) -> tuple[Operator, ...]:
+    def inputs(self) -> tuple[Operator, ...]:  # noqa: D102
         return self.branches
 
 

@@ -7,11 +7,11 @@ from firn.config.sql_text import SqlRefused
 from firn_sql.parse_tree import Node, Text, offset
 from firn_sql.views.algebra import column_node
 
-PLAIN: Final = frozenset(
-    "count count_star sum avg mean min max bool_and bool_or bit_and bit_or bit_xor stddev stddev_samp stddev_pop "
-    "variance var_samp var_pop median".split()
-)
-ORDERED: Final = frozenset("string_agg group_concat listagg list array_agg first last".split())
+PLAIN: Final = frozenset({
+    "count", "count_star", "sum", "avg", "mean", "min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor",
+    "stddev", "stddev_samp", "stddev_pop", "variance", "var_samp", "var_pop", "median",
+})  # fmt: skip
+ORDERED: Final = frozenset({"string_agg", "group_concat", "listagg", "list", "array_agg", "first", "last"})
 BEST: Final = {"arg_min": "ASCENDING", "min_by": "ASCENDING", "arg_max": "DESCENDING", "max_by": "DESCENDING"}
 ANY: Final = frozenset({"any_value", "arbitrary"})
 AGGREGATES: Final = PLAIN | ORDERED | BEST.keys() | ANY

@@ -1,18 +1,20 @@
 """The query of a view as a plan: what it says is checked, and every name in it resolved."""
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Final
 
 from firn_sql import allowed
 from firn_sql.check import HIDDEN
-from firn_sql.parse_tree import MAX_DEPTH, Node, Text, all_nodes, first_place, offset, parse, too_deep, written
+from firn_sql.parse_tree import MAX_DEPTH, Node, Text, all_nodes, below, first_place, offset, parse, too_deep, written
 from firn_sql.views import algebra, functions
 from firn_sql.views.algebra import Expression, Filter, Group, Join, Operator, Plan, Project, Scan, Top, Union, Window
 from firn_sql.views.scope import Item, Scope, of_columns
 
+Known = Mapping[str, tuple[Node, "Known"]]
+"""WITH tables by name, each with those that it may read itself."""
 _KINDS: Final = {"INNER": "INNER", "LEFT": "LEFT", "RIGHT": "RIGHT", "FULL": "FULL", "SEMI": "SEMI", "ANTI": "ANTI"}
 _CLASSES: Final = frozenset({"COMPARISON", "CONJUNCTION", "CASE", "BETWEEN", "CONSTANT", "CAST", "COLUMN_REF", "TYPE"})
 _ONE: Final[Node] = {
@@ -81,11 +83,8 @@ class _Planner:
         self._tables = tables
         self._numbers = count()
 
-    def query(
-        self, node: Node, known: Mapping[str, tuple[Node, Mapping]], outer: Scope | None
-    ) -> tuple[Operator, tuple[str, ...]]:
-        """What a query gives, and what it calls its columns. known: the WITH tables that it may read, each with those
-        that it may read itself."""
+    def query(self, node: Node, known: Known, outer: Scope | None) -> tuple[Operator, tuple[str, ...]]:
+        """What a query gives, and what it calls its columns. known: the WITH tables that it may read."""
         known = self._with(node, known)
         if node["type"] == "SET_OPERATION_NODE":
             root, names = self._union(node, known, outer)
@@ -102,7 +101,7 @@ class _Planner:
     def _new(self) -> str:
         return f"c{next(self._numbers)}"
 
-    def _with(self, node: Node, known: Mapping) -> Mapping:
+    def _with(self, node: Node, known: Known) -> Known:
         for one in node["cte_map"]["map"]:
             name, value = one["key"], one["value"]
             query = value.get("query_node") or value.get("query", {}).get("node")
@@ -111,7 +110,7 @@ class _Planner:
             known = {**known, name.lower(): (query, known)}
         return known
 
-    def _union(self, node: Node, known: Mapping, outer: Scope | None) -> tuple[Operator, tuple[str, ...]]:
+    def _union(self, node: Node, known: Known, outer: Scope | None) -> tuple[Operator, tuple[str, ...]]:
         if node["setop_type"] != "UNION":
             what = "BY NAME" if "NAME" in node["setop_type"] else node["setop_type"]
             raise self._refuse(node, f"{what} is not kept by what changed", "write UNION ALL, EXISTS or NOT EXISTS")
@@ -119,7 +118,9 @@ class _Planner:
         names = parts[0][1]
         for child, (_, own) in zip(node["children"], parts, strict=True):
             if len(own) != len(names):
-                raise self._refuse(child, f"{len(own)} columns stand below {len(names)}", "write as many in each SELECT")
+                raise self._refuse(
+                    child, f"{len(own)} columns stand below {len(names)}", "write as many in each SELECT"
+                )
         columns = tuple(self._new() for _ in names)
         branches = tuple(one for one, _ in parts)
         ids = (self._new(), *(self._new() for one in branches for _ in one.ids))
@@ -128,10 +129,9 @@ class _Planner:
             root = self._distinct(root)
         return root, names
 
-    def _select(self, node: Node, known: Mapping, outer: Scope | None) -> tuple[Operator, tuple[str, ...]]:
-        for key, why in (("sample", "a sample takes other rows each time"),):
-            if node.get(key):
-                raise self._refuse(node, why, "write a WHERE, such as id % 10 = 0")
+    def _select(self, node: Node, known: Known, outer: Scope | None) -> tuple[Operator, tuple[str, ...]]:
+        if node.get("sample"):
+            raise self._refuse(node, "a sample takes other rows each time", "write a WHERE, such as id % 10 = 0")
         root, scope = self._from(node, known, outer)
         names, values = self._values(node, scope)
         scope = scope.with_aliases({name.lower(): one for name, one in zip(names, values, strict=True)})
@@ -177,12 +177,12 @@ class _Planner:
                 if limit is None or one.get("limit_type", "ROW_COUNT") != "ROW_COUNT":
                     raise self._refuse(one, "LIMIT is not a number", "write LIMIT 100")
                 ties = [f"{algebra.quoted(name)} ASC NULLS LAST" for name in root.ids]
-                root = Top(root.columns, root.ids, root, tuple([*orders, *ties]), limit, start or 0)
+                root = Top(root.columns, root.ids, root, (*orders, *ties), limit, start or 0)
                 orders = []
             else:
                 raise self._refuse(one, "this is not kept by what changed", "leave it out")
         if orders:
-            raise self._refuse(node, "ORDER BY sorts rows, and a table keeps no order", "leave it out, or write a LIMIT")
+            raise self._refuse(node, "ORDER BY sorts rows, and a table keeps no order", "leave it out, or add a LIMIT")
         return root
 
     def _order(self, order: Node, scope: Scope) -> str:
@@ -209,30 +209,29 @@ class _Planner:
 
     # FROM and WHERE
 
-    def _from(self, node: Node, known: Mapping, outer: Scope | None) -> tuple[Operator, Scope]:
+    def _from(self, node: Node, known: Known, outer: Scope | None) -> tuple[Operator, Scope]:
         conditions: list[Node] = []
         relations = self._relations(node["from_table"], known, conditions)
         items = tuple(item for one in relations for item in one.items)
         self._one_name_each(node, items)
         scope = Scope(self._text, items, outer)
-        resolved = [scope.resolved(one) for one in conditions]
-        semis: list[Node] = []
-        for one in _conjuncts(node.get("where_clause")):
-            if _subquery(one) is not None:
-                semis.append(one)
-            elif outer is not None and self._reads_outer(one, scope):
-                raise self._refuse(one, "this compares with the query around it in a way that is not kept", "write =")
-            else:
-                resolved.append(scope.resolved(one))
-        for one in resolved:
-            self._check(one.node)
-            self._no_rows(one.node, "WHERE")
-        root = self._joined(node, [one.operator for one in relations], resolved)
+        conjuncts = _conjuncts(node.get("where_clause"))
+        semis = [one for one in conjuncts if _subquery(one) is not None]
+        plain = [*conditions, *(one for one in conjuncts if one not in semis)]
+        root = self._joined(node, [one.operator for one in relations], self._conditions(plain, scope, "WHERE"))
         for one in semis:
             root = self._semi(root, scope, one, known)
         return root, scope
 
-    def _relations(self, node: Node, known: Mapping, conditions: list[Node]) -> list[_Relation]:
+    def _conditions(self, nodes: Sequence[Node], scope: Scope, where: str) -> list[Expression]:
+        """Conditions on single rows. Raises SqlRefused."""
+        found = [scope.resolved(one) for one in nodes]
+        for one in found:
+            self._check(one.node)
+            self._no_rows(one.node, where)
+        return found
+
+    def _relations(self, node: Node, known: Known, conditions: list[Node]) -> list[_Relation]:
         """What stands in FROM; the conditions of its inner joins are added to `conditions`."""
         kind = node["type"]
         if node.get("sample") or node.get("at_clause"):
@@ -251,7 +250,7 @@ class _Planner:
             raise self._refuse(node, "a SELECT without FROM reads no table", "write FROM and a table")
         raise self._refuse(node, f"{kind} can't stand in FROM of a view", "write tables, and joins of tables")
 
-    def _table(self, node: Node, known: Mapping) -> _Relation:
+    def _table(self, node: Node, known: Known) -> _Relation:
         path = node["qualified_name"]["path"]
         name, alias = ".".join(path), node.get("alias") or ""
         with_table = known.get(path[0].lower()) if len(path) == 1 else None
@@ -271,25 +270,20 @@ class _Planner:
         )  # fmt: skip
         return _Relation(root, of_columns(alias or path[-1], table.seen, root.columns))
 
-    def _join(self, node: Node, known: Mapping, conditions: list[Node]) -> list[_Relation]:
+    def _join(self, node: Node, known: Known, conditions: list[Node]) -> list[_Relation]:
         kind = _KINDS.get(node["join_type"])
         if kind is None or node["ref_type"] not in ("REGULAR", "CROSS"):
             what = node["ref_type"] if node["ref_type"] not in ("REGULAR", "CROSS") else node["join_type"]
             raise self._refuse(node, f"a join of the kind {what} is not kept", "write JOIN … ON a = b")
         using = node.get("using_columns") or []
         if kind == "INNER" and not using:
-            found = [
-                *self._relations(node["left"], known, conditions), *self._relations(node["right"], known, conditions)
-            ]  # fmt: skip
+            both = [one for side in ("left", "right") for one in self._relations(node[side], known, conditions)]
             conditions.extend(_conjuncts(node.get("condition")))
-            return found
+            return both
         left, right = (self._whole(node[side], known) for side in ("left", "right"))
         here = Scope(self._text, (*left.items, *right.items))
         equal, items = self._using(node, left, right, kind) if using else ([], [])
-        found = [here.resolved(one) for one in _conjuncts(node.get("condition"))]
-        for one in found:
-            self._check(one.node)
-            self._no_rows(one.node, "ON")
+        found = self._conditions(_conjuncts(node.get("condition")), here, "ON")
         root = self._pair(node, left.operator, right.operator, kind, [*equal, *found])
         if kind in ("SEMI", "ANTI"):
             return [_Relation(root, left.items)]
@@ -297,16 +291,13 @@ class _Planner:
         others = (replace(one, hidden=one.hidden or one.name.lower() in names) for one in here.items)
         return [_Relation(root, (*items, *others))]
 
-    def _whole(self, node: Node, known: Mapping) -> _Relation:
+    def _whole(self, node: Node, known: Known) -> _Relation:
         """A side of an outer join, as one operator."""
         conditions: list[Node] = []
         relations = self._relations(node, known, conditions)
         items = tuple(item for one in relations for item in one.items)
         scope = Scope(self._text, items)
-        resolved = [scope.resolved(one) for one in conditions]
-        for one in resolved:
-            self._check(one.node)
-            self._no_rows(one.node, "ON")
+        resolved = self._conditions(conditions, scope, "ON")
         return _Relation(self._joined(node, [one.operator for one in relations], resolved), items)
 
     def _using(self, node: Node, left: _Relation, right: _Relation, kind: str) -> tuple[list[Expression], list[Item]]:
@@ -334,7 +325,7 @@ class _Planner:
             pending.append(_filtered(one, own))
         root = pending.pop(0)
         while pending:
-            for at, one in enumerate(pending):
+            for one in pending:
                 here = frozenset((*root.columns, *one.columns))
                 ready = [each for each in left if each.columns <= here]
                 if _equalities(ready, root, one):
@@ -344,7 +335,7 @@ class _Planner:
                     node, "two tables are joined that nothing makes equal: each change could touch all rows",
                     "write JOIN … ON a.x = b.y",
                 )  # fmt: skip
-            del pending[at]
+            pending.remove(one)
             left = [each for each in left if each not in ready]
             root = self._pair(node, root, one, "INNER", ready)
         return _filtered(root, left)
@@ -354,7 +345,8 @@ class _Planner:
     ) -> Operator:
         equal = _equalities(conditions, left, right)
         if not equal:
-            raise self._refuse(node, "a join compares nothing with =: each change could touch all rows", "write ON a = b")
+            why = "a join compares nothing with =: each change could touch all rows"
+            raise self._refuse(node, why, "write ON a = b")
         used = {one.said for one, _, _ in equal}
         others = [one for one in conditions if one.said not in used]
         keys = tuple(dict.fromkeys((one, other) for _, one, other in equal))
@@ -364,28 +356,27 @@ class _Planner:
         equals = tuple(one for one, _ in keys), tuple(other for _, other in keys)
         return Join(columns, ids, left, right, kind, *equals, _all(others), flags)
 
-    def _semi(self, root: Operator, scope: Scope, node: Node, known: Mapping) -> Operator:
+    def _semi(self, root: Operator, scope: Scope, node: Node, known: Known) -> Operator:
         """EXISTS, NOT EXISTS and IN, as joins."""
         negated, node = _subquery(node) or (False, node)
         query = node["subquery"]["node"] if "node" in node["subquery"] else node["subquery"]
         kind = "ANTI" if negated else "SEMI"
         if node["subquery_type"] == "EXISTS":
             if query["type"] != "SELECT_NODE" or query["group_sets"] or query.get("having") or query["modifiers"]:
-                raise self._refuse(node, "EXISTS looks into more than rows of tables", "write EXISTS (SELECT 1 FROM … WHERE …)")
+                instead = "write EXISTS (SELECT 1 FROM … WHERE …)"
+                raise self._refuse(node, "EXISTS looks into more than rows of tables", instead)
             inner_known = self._with(query, known)
             conditions: list[Node] = []
             relations = self._relations(query["from_table"], inner_known, conditions)
             inner = Scope(self._text, tuple(item for one in relations for item in one.items), scope)
-            within, between = [], []
-            for one in [*conditions, *_conjuncts(query.get("where_clause"))]:
-                if _subquery(one) is not None:
-                    raise self._refuse(one, "EXISTS stands within EXISTS", "write a join in it")
-                value = inner.resolved(one)
-                self._check(value.node)
-                self._no_rows(value.node, "WHERE")
-                (between if self._reads_outer(one, inner) else within).append(value)
+            every = [*conditions, *_conjuncts(query.get("where_clause"))]
+            strange = next((one for one in every if _subquery(one) is not None), None)
+            if strange is not None:
+                raise self._refuse(strange, "EXISTS stands within EXISTS", "write a join in it")
+            between = [one for one in every if self._reads_outer(one, inner)]
+            within = self._conditions([one for one in every if one not in between], inner, "WHERE")
             other = self._joined(query, [one.operator for one in relations], within)
-            return self._pair(node, root, other, kind, between)
+            return self._pair(node, root, other, kind, self._conditions(between, inner, "WHERE"))
         if node["subquery_type"] != "ANY" or node.get("comparison_type") != "COMPARE_EQUAL":
             raise self._refuse(node, "a query stands within an expression", "join its result: JOIN (SELECT …) ON …")
         if negated:
@@ -404,8 +395,11 @@ class _Planner:
     def _one_name_each(self, node: Node, items: Sequence[Item]) -> None:
         seen: dict[str, str] = {}
         for one in items:
-            if one.table and seen.setdefault(f"{one.table.lower()}.{one.name.lower()}", one.value.said) != one.value.said:
-                raise self._refuse(node["from_table"], f"{one.table[:60]!r} stands twice in FROM", "write AS another name")
+            name = f"{one.table.lower()}.{one.name.lower()}"
+            if one.table and seen.setdefault(name, one.value.said) != one.value.said:
+                raise self._refuse(
+                    node["from_table"], f"{one.table[:60]!r} stands twice in FROM", "write AS another name"
+                )
 
     # SELECT
 
@@ -427,7 +421,8 @@ class _Planner:
 
     def _keys(self, node: Node, scope: Scope, values: Sequence[Expression]) -> list[Expression]:
         if len(node["group_sets"]) > 1:
-            raise self._refuse(node, "GROUPING SETS, ROLLUP and CUBE are not kept", "write UNION ALL of a SELECT for each")
+            instead = "write UNION ALL of a SELECT for each"
+            raise self._refuse(node, "GROUPING SETS, ROLLUP and CUBE are not kept", instead)
         if not node["group_sets"] and node["aggregate_handling"] == "FORCE_AGGREGATES":
             found = [one for one in values if not self._aggregates(one.node) and not _calls(one.node, "WINDOW")]
         else:
@@ -443,7 +438,10 @@ class _Planner:
                 raise self._refuse(one.node, "GROUP BY holds a function over rows", "write a column")
         return list({one.said: one for one in found}.values())
 
-    def _group(self, root: Operator, keys: Sequence[Expression], values: Sequence[Expression]):  # noqa: ANN202
+    def _group(
+        self, root: Operator, keys: Sequence[Expression], values: Sequence[Expression]
+    ) -> tuple[Operator, Callable[[Expression], Expression]]:
+        """The groups, and how an expression over their rows is one over what they are. Raises SqlRefused."""
         ids = tuple(self._new() for _ in keys)
         calls: dict[str, Expression] = {}
         for value in values:
@@ -488,13 +486,14 @@ class _Planner:
             if functions.is_aggregate(one):
                 found.append(one)
             else:
-                pending.extend(reversed(list(algebra_below(one))))
+                pending.extend(reversed(list(below(one))))
         return found
 
     def _no_rows(self, node: Node, where: str) -> None:
         for one, _ in all_nodes(node):
             if one.get("class") in ("WINDOW", "SUBQUERY") or functions.is_aggregate(one):
-                raise self._refuse(one, f"{where} holds a query or a function over rows", "write HAVING, QUALIFY or a join")
+                why = f"{where} holds a query or a function over rows"
+                raise self._refuse(one, why, "write HAVING, QUALIFY or a join")
 
     def _check(self, root: Node) -> None:
         """That each node of a resolved expression is one that views have. Raises SqlRefused."""
@@ -511,18 +510,12 @@ class _Planner:
                     raise self._refuse(node, f"{low} looks at one row", "leave out DISTINCT and FILTER")
             elif kind == "OPERATOR":
                 if node["type"] not in allowed.OPERATORS:
-                    raise self._refuse(node, f"{node['type']} is not for views", "write one that docs/pipelines.md lists")
+                    why = f"{node['type']} is not for views"
+                    raise self._refuse(node, why, "write one that docs/pipelines.md lists")
             elif kind == "SUBQUERY":
                 raise self._refuse(node, "a query stands within an expression", "join its result: JOIN (SELECT …) ON …")
             elif kind is not None and kind not in _CLASSES and kind != "WINDOW":
                 raise self._refuse(node, f"{node.get('type')} is not for views", "leave it out")
-
-
-def algebra_below(node: Node) -> Iterator[Node]:
-    """The nodes directly below one."""
-    from firn_sql.parse_tree import below
-
-    return below(node)
 
 
 def _conjuncts(node: Node | None) -> list[Node]:

@@ -5,7 +5,7 @@ below it touches; these are computed for the cut before and the cut after, and w
 kept between two refreshes but what the view itself holds.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Final, Protocol
@@ -112,7 +112,8 @@ class Refresh:
             return None
         both = [f"SELECT * FROM {one}" for one in (below.gone, below.come)]
         touched = Within(
-            tuple(map(column, group.ids)), self._values(group.keys, both) if group.keys else self._table("SELECT 1 AS w0")
+            tuple(map(column, group.ids)),
+            self._values(group.keys, both) if group.keys else self._table("SELECT 1 AS w0"),
         )
         if self._plan.sums:
             rows = self._summed(group, touched, *(self._grouped(group, one) for one in both))
@@ -181,7 +182,9 @@ class Refresh:
         raise AssertionError(type(node))
 
     def _scan(self, node: Scan, cut: int, within: Within | None) -> str:
-        asked = self._sources.rows(node.source, cut, [node.names[one] for one in node.every], _named(within, node.names))
+        asked = self._sources.rows(
+            node.source, cut, [node.names[one] for one in node.every], _named(within, node.names)
+        )
         rows = _renamed(node, asked)
         return rows if within is None else within.semi_join(rows, node.every)
 
@@ -221,7 +224,9 @@ class Refresh:
             return None
         both = [f"SELECT * FROM {one}" for one in (below.gone, below.come)]
         if isinstance(node, Filter):
-            return self._net(node.every, *(f"SELECT {_list(node.every)} FROM ({one}) WHERE {node.condition.sql}" for one in both))
+            return self._net(
+                node.every, *(f"SELECT {_list(node.every)} FROM ({one}) WHERE {node.condition.sql}" for one in both)
+            )
         if isinstance(node, Project):
             return self._net(node.every, *(self._projected(node, one) for one in both))
         if isinstance(node, Group):
@@ -235,7 +240,9 @@ class Refresh:
                 node.every, *(self._windowed(node, self._rows(node.input, cut, touched)) for cut in (BEFORE, AFTER))
             )
         if isinstance(node, Top):
-            return self._net(node.every, *(self._top(node, self._rows(node.input, cut, None)) for cut in (BEFORE, AFTER)))
+            return self._net(
+                node.every, *(self._top(node, self._rows(node.input, cut, None)) for cut in (BEFORE, AFTER))
+            )
         raise AssertionError(type(node))
 
     def _join_delta(self, node: Join) -> Delta | None:
@@ -313,7 +320,9 @@ class Refresh:
         for number, (one, rows) in enumerate(zip(node.branches, parts, strict=True)):
             values = [f"{each} AS {name}" for name, each in zip(node.columns, one.columns, strict=True)]
             values.append(f"{number} AS {node.ids[0]}")
-            values += [f"{each} AS {name}" for name, each in zip(node.ids[first : first + len(one.ids)], one.ids, strict=True)]
+            values += [
+                f"{each} AS {name}" for name, each in zip(node.ids[first : first + len(one.ids)], one.ids, strict=True)
+            ]
             first += len(one.ids)
             found.append(f"SELECT {', '.join(values)} FROM ({rows})")
         return f"SELECT {_list(node.every)} FROM ({' UNION ALL BY NAME '.join(found)})"
@@ -335,7 +344,8 @@ class Refresh:
         """The rows that only one of the two has, each as often as it has more of it."""
         tables = [self._table(f"SELECT {_list(columns)} FROM ({one})") for one in (before, after)]
         gone, come = (
-            self._table(f"SELECT * FROM {one} EXCEPT ALL SELECT * FROM {other}") for one, other in (tables, tables[::-1])
+            self._table(f"SELECT * FROM {one} EXCEPT ALL SELECT * FROM {other}")
+            for one, other in (tables, tables[::-1])
         )
         counts = self._connection.execute(f"SELECT (SELECT count(*) FROM {gone}) + (SELECT count(*) FROM {come})")
         found = counts.fetchone()
@@ -350,7 +360,7 @@ def _renamed(node: Scan, rows: str) -> str:
     return f"SELECT {', '.join(f'{quoted(node.names[one])} AS {one}' for one in node.every)} FROM ({rows})"
 
 
-def _named(within: Within | None, names: dict[str, str]) -> Within | None:
+def _named(within: Within | None, names: Mapping[str, str]) -> Within | None:
     """What a source may be asked for: values that are columns of its own, by the source's names."""
     if within is None or any(one.column is None for one in within.values):
         return None

@@ -84,7 +84,7 @@ class Scope:
         if alias is not None:
             return alias
         if self.outer is not None:
-            return self.outer._column(node, False)  # noqa: SLF001 (its own kind)
+            return self.outer._column(node, False)
         raise self.text.refuse(
             offset(node, 0), f"there is no column {'.'.join(path)[:60]!r} in FROM", "write one that a table of it has"
         )
@@ -118,6 +118,4 @@ def _within(value: Expression, fields: Sequence[str]) -> Expression:
 
 def of_columns(table: str, names: Sequence[str], columns: Sequence[str]) -> tuple[Item, ...]:
     """The items of a table: what it calls its columns, and what the plan does."""
-    return tuple(
-        Item(table, name, Expression(column_node(one))) for name, one in zip(names, columns, strict=True)
-    )
+    return tuple(Item(table, name, Expression(column_node(one))) for name, one in zip(names, columns, strict=True))

@@ -5,18 +5,20 @@ query asks for (`avg`, a sum that is null of no rows) is computed of these. Floa
 would depend on the order in which changes came.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 import duckdb
 
-from firn_sql.parse_tree import Node, parse
-from firn_sql.views.algebra import Expression, Filter, Group, Operator, Plan, Project, column_node, quoted, replaced
+from firn_sql.parse_tree import parse
+from firn_sql.views.algebra import Expression, Filter, Operator, Plan, Project, column_node, quoted
 from firn_sql.views.planner import SourceTable
 from firn_sql.views.refresh import Refresh, Within
 
-_EXACT: Final = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "DECIMAL", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
+_EXACT: Final = (
+    "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "DECIMAL", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
+)  # fmt: skip
 _KEPT: Final = frozenset({"count_star", "count", "sum", "avg", "mean"})
 
 
@@ -29,11 +31,14 @@ class _Empty:
             columns = ", ".join(f"{quoted(one)} {kind}" for one, kind in table.columns.items())
             connection.execute(f"CREATE TEMP TABLE {self._names[name]} ({columns})")
 
-    def rows(self, source: str, _cut: int, columns: object, _within: Within | None) -> str:
-        return f"SELECT * FROM {self._names[source]}"  # noqa: S608 (a name of our own)
+    def rows(self, source: str, cut: int, columns: Sequence[str], within: Within | None) -> str:  # noqa: ARG002
+        return f"SELECT * FROM {self._names[source]}"
 
-    def changes(self, _source: str, _columns: object) -> None:
+    def changes(self, source: str, columns: Sequence[str]) -> None:  # noqa: ARG002
         return None
+
+    def held(self, columns: Sequence[str], within: Within) -> str:  # noqa: ARG002
+        raise AssertionError("nothing is held")
 
 
 def with_sums(plan: Plan, tables: Mapping[str, SourceTable], connection: duckdb.DuckDBPyConnection) -> tuple[Plan, str]:
@@ -83,8 +88,8 @@ def with_sums(plan: Plan, tables: Mapping[str, SourceTable], connection: duckdb.
         names = tuple(f"v{i}" for i in range(len(group.columns)))
         root = Project(names, group.ids, kept, tuple(values.get(one, _expression(one)) for one in group.columns))
     for each in reversed(above):
-        assert isinstance(each, Project)
-        root = replace(each, input=root, values=tuple(value.over(values) for value in each.values))
+        if isinstance(each, Project):
+            root = replace(each, input=root, values=tuple(value.over(values) for value in each.values))
     return replace(plan, root=root, sums=True), ""
 
 
