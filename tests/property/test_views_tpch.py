@@ -9,6 +9,7 @@ from firn_sql.views.planner import SourceTable, plan
 from firn_sql.views.refresh import AFTER, BEFORE, Refresh, Within
 from firn_sql.views.sums import with_sums
 from tests.property.test_views import bag
+from tests.soak import times
 
 ORDERS = 1500
 CUSTOMERS = 150
@@ -23,7 +24,8 @@ MADE = {
     ),
     "part": (
         "SELECT i AS p_partkey, ['Brand#12', 'Brand#23'][1 + i % 2] AS p_brand, "
-        "['PROMO A', 'ECONOMY B'][1 + i % 2] AS p_type, 1 + i % 12 AS p_size, ['SM CASE', 'MED BAG', 'LG BOX'][1 + i % 3] AS p_container FROM range(60) t(i)", 1,
+        "['PROMO A', 'ECONOMY B'][1 + i % 2] AS p_type, 1 + i % 12 AS p_size, "
+        "['SM CASE', 'MED BAG', 'LG BOX'][1 + i % 3] AS p_container FROM range(60) t(i)", 1,
     ),
     "orders": (
         f"SELECT i AS o_orderkey, i * 7 % {CUSTOMERS} AS o_custkey, (i * 91 % 5000)::DECIMAL(12,2) AS o_totalprice, "
@@ -171,7 +173,7 @@ def test_a_query_of_tpch(number: int, tables: Tables) -> None:
     first = Refresh(connection, found, tables)
     connection.execute(f"CREATE OR REPLACE TABLE held AS SELECT {stored} FROM ({first.whole(AFTER)})")
     changed = 0
-    for _ in range(3):
+    for _ in range(times(1, 50)):
         tables.change()
         refresh = Refresh(connection, found, tables)
         delta = refresh.delta()

@@ -21,6 +21,7 @@ _ONE: Final[Node] = {
     "class": "CONSTANT", "type": "VALUE_CONSTANT", "alias": "", "literal": {"kind": "INTEGER", "text": "1"},
 }  # fmt: skip
 MOST_SELECTS: Final = 30
+MOST_TABLES: Final = 40  # with those of a WITH table wherever it is read
 MOST_BYTES: Final = 100_000
 
 
@@ -82,6 +83,7 @@ class _Planner:
         self._text = text
         self._tables = tables
         self._numbers = count()
+        self._scans = 0
 
     def query(self, node: Node, known: Known, outer: Scope | None) -> tuple[Operator, tuple[str, ...]]:
         """What a query gives, and what it calls its columns. known: the WITH tables that it may read."""
@@ -251,6 +253,9 @@ class _Planner:
         raise self._refuse(node, f"{kind} can't stand in FROM of a view", "write tables, and joins of tables")
 
     def _table(self, node: Node, known: Known) -> _Relation:
+        self._scans += 1
+        if self._scans > MOST_TABLES:
+            raise self._refuse(node, f"more than {MOST_TABLES} tables are read", "write a view over another one")
         path = node["qualified_name"]["path"]
         name, alias = ".".join(path), node.get("alias") or ""
         with_table = known.get(path[0].lower()) if len(path) == 1 else None
@@ -502,6 +507,9 @@ class _Planner:
             if kind == "FUNCTION":
                 name = node["function_name"]
                 low = name if name in allowed.FUNCTIONS else name.lower()
+                if low in allowed.AGGREGATES and not functions.is_aggregate(node):
+                    why = f"{low} is not one of the functions over rows that views have"
+                    raise self._refuse(node, why, "write one of " + ", ".join(sorted(functions.PLAIN)))
                 if low not in allowed.FUNCTIONS and not functions.is_aggregate(node):
                     raise self._refuse(node, *allowed.refusal(low))
                 if low == "unnest":
