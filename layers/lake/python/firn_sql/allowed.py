@@ -88,7 +88,7 @@ _SYSTEM: Final = _words(
     "current_role current_catalog current_schema"
 )
 _FILES: Final = ("read_", "parquet_", "sniff_", "scan_", "iceberg_", "delta_")
-_AGGREGATES: Final = _words(
+AGGREGATES: Final = _words(
     "sum count count_star avg mean min max any_value first last arbitrary list array_agg string_agg group_concat "
     "listagg median mode quantile quantile_cont quantile_disc stddev stddev_samp stddev_pop variance var_samp "
     "var_pop bool_and bool_or bit_and bit_or bit_xor product histogram arg_min arg_max max_by min_by "
@@ -102,7 +102,7 @@ _UNSTABLE: Final = _words(
 
 def refusal(function: str) -> tuple[str, str]:
     """Why a function is not allowed, and what to write instead."""
-    if function in _AGGREGATES:
+    if function in AGGREGATES:
         shown = "count(*)" if function == "count_star" else function
         return (
             f"{shown} looks at several rows, and a pipeline sees each event alone",

@@ -1,0 +1,274 @@
+"""What the query of a view is made of: a tree of a few operators, each of which says how a change goes through it.
+
+Every column of a plan has a name of its own ("c0", "c1", …), so an expression means the same wherever it stands. An
+expression is a node of DuckDB's own parse tree that names these columns. Each operator has `columns`, those that the
+one above it sees, and `ids`, those by which its rows are told apart: the keys of the sources, or a group.
+"""
+
+import copy
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from firn_sql.parse_tree import Node, all_nodes, written
+
+_PLACES: Final = ("query_location", "query_location_length")
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A node of DuckDB's tree whose columns are those of a plan. Two that say the same are equal."""
+
+    node: Node = field(compare=False, repr=False)
+    said: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "said", _said(self.node))
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns that it reads."""
+        return frozenset(one["column_names"][0] for one, _ in all_nodes(self.node) if one.get("class") == "COLUMN_REF")
+
+    @property
+    def column(self) -> str | None:
+        """The column that it is, if it is one and nothing else."""
+        names: Sequence[str] = self.node.get("column_names", ())
+        return names[0] if self.node.get("class") == "COLUMN_REF" and len(names) == 1 else None
+
+    @property
+    def sql(self) -> str:
+        """Its text, in DuckDB's own words."""
+        return expression_text(self.said)
+
+    def over(self, values: Mapping[str, "Expression"]) -> "Expression":
+        """It with expressions in place of columns."""
+        return Expression(replaced(self.node, lambda one: _value(one, values)))
+
+
+@dataclass(frozen=True)
+class Operator:
+    """columns  what the operator above it sees
+    ids      what tells its rows apart: no two have the same, nulls being equal
+    """
+
+    columns: tuple[str, ...]
+    ids: tuple[str, ...]
+
+    @property
+    def every(self) -> tuple[str, ...]:
+        """All that its rows have, each column once."""
+        return tuple(dict.fromkeys((*self.columns, *self.ids)))
+
+    def inputs(self) -> tuple["Operator", ...]:
+        """The operators below it."""
+        return ()
+
+
+@dataclass(frozen=True)
+class Scan(Operator):
+    """Rows of a source table. names: of each of `every` what the table calls it."""
+
+    source: str
+    names: Mapping[str, str] = field(hash=False)
+
+
+@dataclass(frozen=True)
+class Filter(Operator):
+    """The rows for which a condition is true."""
+
+    input: Operator
+    condition: Expression
+
+    def inputs(self) -> tuple[Operator, ...]:  # noqa: D102
+        return (self.input,)
+
+
+@dataclass(frozen=True)
+class Project(Operator):
+    """New columns out of each row. values: of each of `columns`; ids are the input's."""
+
+    input: Operator
+    values: tuple[Expression, ...]
+
+    def inputs(self) -> tuple[Operator, ...]:  # noqa: D102
+        return (self.input,)
+
+
+@dataclass(frozen=True)
+class Join(Operator):
+    """kind         INNER, LEFT, RIGHT, FULL, SEMI or ANTI
+    left_keys    what must be equal, at least one: of each what the left side gives
+    right_keys   … and the right side
+    condition    what else must hold for two rows to match, or None
+    flags        columns that say whether the left and the right side have a row, "" where one always has: among the
+                 ids, so that no row is told from a group of nulls
+    """
+
+    left: Operator
+    right: Operator
+    kind: str
+    left_keys: tuple[Expression, ...]
+    right_keys: tuple[Expression, ...]
+    condition: Expression | None
+    flags: tuple[str, str]
+
+    def inputs(self) -> tuple[Operator, ...]:  # noqa: D102
+        return (self.left, self.right)
+
+
+@dataclass(frozen=True)
+class Group(Operator):
+    """A row for each group; without keys just one, of no rows too.
+
+    keys        what a group has in common: of each of `ids`
+    aggregates  of the columns after them
+    """
+
+    input: Operator
+    keys: tuple[Expression, ...]
+    aggregates: tuple[Expression, ...]
+
+    def inputs(self) -> tuple[Operator, ...]:  # noqa: D102
+        return (self.input,)
+
+
+@dataclass(frozen=True)
+class Window(Operator):
+    """More columns for each row, computed over the rows that have `partition` in common.
+
+    partition  what all its functions have in common; () if nothing: then all rows are computed again
+    functions  of each of the columns that it adds
+    """
+
+    input: Operator
+    partition: tuple[Expression, ...]
+    functions: tuple[Expression, ...]
+
+    def inputs(self) -> tuple[Operator, ...]:  # noqa: D102
+        return (self.input,)
+
+
+@dataclass(frozen=True)
+class Top(Operator):
+    """The first rows by an order that has no ties. orders: texts for ORDER BY."""
+
+    input: Operator
+    orders: tuple[str, ...]
+    limit: int
+    offset: int
+
+    def inputs(self) -> tuple[Operator, ...]:  # noqa: D102
+        return (self.input,)
+
+
+@dataclass(frozen=True)
+class Union(Operator):
+    """All rows of several. ids: the number of the branch, then the ids of each branch, null for rows of others."""
+
+    branches: tuple[Operator, ...]
+
+    def inputs(self) -> tuple[Operator, ...]:  # noqa: D102
+        return self.branches
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A view's query.
+
+    names  of each of root.columns what the view calls it
+    sums   whether its rows follow from what they were and from what changed, without a look at the tables
+    """
+
+    root: Operator
+    names: tuple[str, ...]
+    sums: bool = False
+
+    @property
+    def group(self) -> Group | None:
+        """The operator whose groups the view's rows are: only projections and filters stand above it."""
+        one = self.root
+        while isinstance(one, Project | Filter):
+            one = one.input
+        return one if isinstance(one, Group) else None
+
+    @property
+    def stored(self) -> tuple[str, ...]:
+        """The columns that the view's table has: what people see, then the hidden ones."""
+        held = self.group.columns if self.sums and self.group else ()
+        return tuple(dict.fromkeys((*self.root.every, *held)))
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The tables that it reads, each once."""
+        return tuple(dict.fromkeys(one.source for one in operators(self.root) if isinstance(one, Scan)))
+
+
+def operators(root: Operator) -> Iterator[Operator]:
+    """An operator and all below it."""
+    yield root
+    for one in root.inputs():
+        yield from operators(one)
+
+
+def column(name: str) -> Expression:
+    """A column of a plan."""
+    return Expression(column_node(name))
+
+
+def column_node(name: str) -> Node:
+    """A node of DuckDB's tree that is a column of a plan."""
+    return {"class": "COLUMN_REF", "type": "COLUMN_REF", "alias": "", "column_names": [name]}
+
+
+def replaced(node: Any, by: Callable[[Node], Node | None]) -> Any:
+    """A tree in which `by` has replaced nodes, the outermost first; what it gives is not looked into."""
+    if isinstance(node, list):
+        return [replaced(one, by) for one in node]
+    if not isinstance(node, dict):
+        return node
+    found = by(node) if "class" in node else None
+    if found is not None:
+        return copy.deepcopy(found)
+    return {key: replaced(value, by) for key, value in node.items()}
+
+
+def quoted(name: str) -> str:
+    """A name as SQL writes it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def expression_text(said: str) -> str:
+    """The SQL of an expression (Expression.said)."""
+    found = _TEXTS.get(said)
+    if found is None:
+        tree = {**SELECT, "select_list": [json.loads(said)]}
+        found = _TEXTS[said] = written(tree).removeprefix("SELECT ")
+    return found
+
+
+_TEXTS: dict[str, str] = {}
+SELECT: Final[Node] = {
+    "type": "SELECT_NODE", "modifiers": [], "cte_map": {"map": []}, "select_list": [],
+    "from_table": {"type": "EMPTY", "alias": "", "sample": None}, "where_clause": None, "group_expressions": [],
+    "group_sets": [], "aggregate_handling": "STANDARD_HANDLING", "having": None, "sample": None, "qualify": None,
+}  # fmt: skip
+
+
+def _said(node: Node) -> str:
+    def plain(value: Any) -> Any:
+        if isinstance(value, list):
+            return [plain(one) for one in value]
+        if isinstance(value, dict):
+            return {key: "" if key == "alias" else plain(one) for key, one in value.items() if key not in _PLACES}
+        return value
+
+    return json.dumps(plain(node), sort_keys=True)
+
+
+def _value(node: Node, values: Mapping[str, Expression]) -> Node | None:
+    if node.get("class") != "COLUMN_REF":
+        return None
+    found = values.get(node["column_names"][0])
+    return None if found is None else found.node

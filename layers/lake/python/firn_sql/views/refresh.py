@@ -1,0 +1,381 @@
+"""What a change of its sources changes in a view: the rows that go and those that come, by the operators of its plan.
+
+The rule, for each operator: the rows that may differ are those of the join values, groups or partitions that a change
+below it touches; these are computed for the cut before and the cut after, and what both have is left out. Nothing is
+kept between two refreshes but what the view itself holds.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Final, Protocol
+
+import duckdb
+
+from firn_sql.views.algebra import (
+    Expression,
+    Filter,
+    Group,
+    Join,
+    Operator,
+    Plan,
+    Project,
+    Scan,
+    Top,
+    Union,
+    Window,
+    column,
+    quoted,
+)
+
+BEFORE: Final = 0
+AFTER: Final = 1
+
+
+class Sources(Protocol):
+    """The tables that a view reads, at two cuts, as a connection of DuckDB sees them."""
+
+    def rows(self, source: str, cut: int, columns: Sequence[str], within: "Within | None") -> str:
+        """A SELECT of these columns of a table at a cut. within: rows that are not in it are not asked for."""
+        ...
+
+    def changes(self, source: str, columns: Sequence[str]) -> tuple[str, str] | None:
+        """SELECTs of the rows that went from the one cut to the other, and of those that came; None if none did."""
+        ...
+
+    def held(self, columns: Sequence[str], within: "Within") -> str:
+        """A SELECT of these columns (Plan.stored) of the view itself, of its rows in `within`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Within:
+    """Rows whose values are among those of a table of the connection, nulls being equal.
+
+    values  of each of its columns w0, w1, … what is compared
+    """
+
+    values: tuple[Expression, ...]
+    table: str
+
+    def semi_join(self, rows: str, columns: Sequence[str]) -> str:
+        """Those of `rows` (a SELECT) that are in it."""
+        on = " AND ".join(f"({one.sql}) IS NOT DISTINCT FROM w{i}" for i, one in enumerate(self.values)) or "TRUE"
+        return f"SELECT {_list(columns)} FROM ({rows}) SEMI JOIN {self.table} ON {on}"
+
+
+@dataclass(frozen=True)
+class Delta:
+    """Rows that went and rows that came: tables of the connection."""
+
+    gone: str
+    come: str
+
+
+class Refresh:
+    """One refresh of a view, on a connection that it makes temporary tables in. Raises duckdb.Error where an expression
+    fails."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, plan: Plan, sources: Sources) -> None:
+        self._connection = connection
+        self._plan = plan
+        self._sources = sources
+        self._numbers = count()
+        self._made: list[str] = []
+
+    def delta(self) -> Delta | None:
+        """What changes in the view: rows with Plan.stored. None if nothing does."""
+        group = self._plan.group
+        return self._delta(self._plan.root) if group is None else self._of_groups(group)
+
+    def whole(self, cut: int) -> str:
+        """A SELECT of all rows of the view at a cut, with Plan.stored."""
+        group = self._plan.group
+        rows = self._rows(group or self._plan.root, cut, None)
+        return rows if group is None else self._above(group, rows)
+
+    def rows_of(self, node: Operator) -> str:
+        """A SELECT of all rows of one of its operators."""
+        return self._rows(node, AFTER, None)
+
+    def close(self) -> None:
+        """Drop what it made."""
+        for one in self._made:
+            self._connection.execute(f"DROP TABLE IF EXISTS {one}")
+        self._made.clear()
+
+    # Groups that are the rows of the view, which holds what they were
+
+    def _of_groups(self, group: Group) -> Delta | None:
+        below = self._delta(group.input)
+        if below is None:
+            return None
+        both = [f"SELECT * FROM {one}" for one in (below.gone, below.come)]
+        touched = Within(
+            tuple(map(column, group.ids)),
+            self._values(group.keys, both) if group.keys else self._table("SELECT 1 AS w0"),
+        )
+        if self._plan.sums:
+            rows = self._summed(group, touched, *(self._grouped(group, one) for one in both))
+        else:
+            keys = Within(group.keys, touched.table) if group.keys else None
+            rows = self._grouped(group, self._rows(group.input, AFTER, keys))
+        held = self._sources.held(self._plan.stored, touched)
+        return self._net(self._plan.stored, held, self._above(group, rows))
+
+    def _summed(self, group: Group, touched: Within, gone: str, come: str) -> str:
+        """The touched groups as they are now, of sums alone: the first is how many rows a group has."""
+        sums = group.columns[len(group.ids) :]
+        sides = {"h": self._sources.held(group.columns, touched), "g": gone, "n": come}
+        joins = "".join(
+            f" LEFT JOIN ({rows}) {side} ON "
+            + (" AND ".join(f"{side}.{name} IS NOT DISTINCT FROM t.w{i}" for i, name in enumerate(group.ids)) or "TRUE")
+            for side, rows in sides.items()
+        )
+        keys = [f"t.w{i} AS {name}" for i, name in enumerate(group.ids)]
+        values = [
+            f"coalesce(h.{one}, 0) + coalesce(n.{one}, 0) - coalesce(g.{one}, 0) AS {one}" for one in sums
+        ]  # fmt: skip
+        rows = f"SELECT {', '.join([*keys, *values])} FROM {touched.table} t{joins}"
+        return f"SELECT * FROM ({rows}) WHERE {sums[0]} > 0" if group.keys else rows
+
+    def _above(self, group: Group, rows: str) -> str:
+        """What stands above the groups of the view, over rows of them, with Plan.stored."""
+        chain: list[Operator] = []
+        one = self._plan.root
+        while one is not group:
+            chain.append(one)
+            one = one.inputs()[0]
+        for each in reversed(chain):
+            if isinstance(each, Filter):
+                rows = f"SELECT * FROM ({rows}) WHERE {each.condition.sql}"
+            elif isinstance(each, Project):
+                values = [f"({value.sql}) AS {name}" for name, value in zip(each.columns, each.values, strict=True)]
+                rows = f"SELECT *, {', '.join(values)} FROM ({rows})"
+        return f"SELECT {_list(self._plan.stored)} FROM ({rows})"
+
+    # Rows at a cut
+
+    def _rows(self, node: Operator, cut: int, within: Within | None) -> str:
+        """A SELECT of `every` of an operator's rows at a cut, of those in `within`."""
+        if isinstance(node, Scan):
+            return self._scan(node, cut, within)
+        if isinstance(node, Filter):
+            return f"SELECT {_list(node.every)} FROM ({self._rows(node.input, cut, within)}) WHERE {node.condition.sql}"
+        if isinstance(node, Project):
+            below = _through(within, (*node.ids, *node.columns), (*map(column, node.ids), *node.values))
+            return self._outside(within, below, self._projected(node, self._rows(node.input, cut, below)), node)
+        if isinstance(node, Join):
+            return self._joined(node, cut, within)
+        if isinstance(node, Group):
+            below = _through(within, node.ids, node.keys) if within else None
+            return self._outside(within, below, self._grouped(node, self._rows(node.input, cut, below)), node)
+        if isinstance(node, Window):
+            below = within if within and _among(within.values, node.partition) else None
+            return self._outside(within, below, self._windowed(node, self._rows(node.input, cut, below)), node)
+        if isinstance(node, Top):
+            return self._outside(within, None, self._top(node, self._rows(node.input, cut, None)), node)
+        if isinstance(node, Union):
+            narrowed = [_through(within, node.columns, tuple(map(column, one.columns))) for one in node.branches]
+            parts = [self._rows(one, cut, each) for one, each in zip(node.branches, narrowed, strict=True)]
+            return self._outside(within, narrowed[0], self._united(node, parts), node)
+        raise AssertionError(type(node))
+
+    def _scan(self, node: Scan, cut: int, within: Within | None) -> str:
+        asked = self._sources.rows(
+            node.source, cut, [node.names[one] for one in node.every], _named(within, node.names)
+        )
+        rows = _renamed(node, asked)
+        return rows if within is None else within.semi_join(rows, node.every)
+
+    def _outside(self, within: Within | None, below: Within | None, rows: str, node: Operator) -> str:
+        """Rows that `below` has narrowed already, or that are narrowed here."""
+        return rows if within is None or below is not None else within.semi_join(rows, node.every)
+
+    def _joined(self, node: Join, cut: int, within: Within | None) -> str:
+        if within is None:
+            return self._join(node, self._rows(node.left, cut, None), self._rows(node.right, cut, None))
+        sides = (node.left, node.right)
+        keys = (node.left_keys, node.right_keys)
+        for near, far in ((0, 1), (1, 0)):
+            kinds = ("INNER", "LEFT", "SEMI", "ANTI") if near == 0 else ("INNER", "RIGHT")
+            columns = frozenset(sides[near].every)
+            if node.kind not in kinds or not all(one.columns <= columns for one in within.values):
+                continue
+            here = self._table(self._rows(sides[near], cut, within))
+            wanted = self._values(keys[near], [f"SELECT * FROM {here}"])
+            there = self._rows(sides[far], cut, Within(keys[far], wanted))
+            pair = (f"SELECT * FROM {here}", there)
+            return self._join(node, *(pair if near == 0 else pair[::-1]))
+        return within.semi_join(self._joined(node, cut, None), node.every)
+
+    # Changes
+
+    def _delta(self, node: Operator) -> Delta | None:
+        if isinstance(node, Scan):
+            found = self._sources.changes(node.source, [node.names[one] for one in node.every])
+            return None if found is None else self._net(node.every, *(_renamed(node, one) for one in found))
+        if isinstance(node, Join):
+            return self._join_delta(node)
+        if isinstance(node, Union):
+            return self._union_delta(node)
+        below = self._delta(node.inputs()[0])
+        if below is None:
+            return None
+        both = [f"SELECT * FROM {one}" for one in (below.gone, below.come)]
+        if isinstance(node, Filter):
+            return self._net(
+                node.every, *(f"SELECT {_list(node.every)} FROM ({one}) WHERE {node.condition.sql}" for one in both)
+            )
+        if isinstance(node, Project):
+            return self._net(node.every, *(self._projected(node, one) for one in both))
+        if isinstance(node, Group):
+            touched = Within(node.keys, self._values(node.keys, both)) if node.keys else None
+            return self._net(
+                node.every, *(self._grouped(node, self._rows(node.input, cut, touched)) for cut in (BEFORE, AFTER))
+            )
+        if isinstance(node, Window):
+            touched = Within(node.partition, self._values(node.partition, both)) if node.partition else None
+            return self._net(
+                node.every, *(self._windowed(node, self._rows(node.input, cut, touched)) for cut in (BEFORE, AFTER))
+            )
+        if isinstance(node, Top):
+            return self._net(
+                node.every, *(self._top(node, self._rows(node.input, cut, None)) for cut in (BEFORE, AFTER))
+            )
+        raise AssertionError(type(node))
+
+    def _join_delta(self, node: Join) -> Delta | None:
+        sides = [(node.left, node.left_keys), (node.right, node.right_keys)]
+        deltas = [self._delta(one) for one, _ in sides]
+        changed = [
+            f"SELECT {', '.join(f'({key.sql}) AS w{i}' for i, key in enumerate(keys))} FROM {table}"
+            for delta, (_, keys) in zip(deltas, sides, strict=True) if delta is not None
+            for table in (delta.gone, delta.come)
+        ]  # fmt: skip
+        if not changed:
+            return None
+        names = [f"w{i}" for i in range(len(node.left_keys))]
+        there = " AND ".join(f"{one} IS NOT NULL" for one in names)
+        touched = self._table(f"SELECT DISTINCT {', '.join(names)} FROM ({' UNION ALL '.join(changed)}) WHERE {there}")
+        at = []
+        for cut in (BEFORE, AFTER):
+            parts = []
+            for delta, (one, keys) in zip(deltas, sides, strict=True):
+                rows = self._rows(one, cut, Within(keys, touched))
+                if delta is not None:  # a null equals nothing, so these rows have no others to look at
+                    alone = " OR ".join(f"({key.sql}) IS NULL" for key in keys)
+                    table = (delta.gone, delta.come)[cut]
+                    rows += f" UNION ALL SELECT {_list(one.every)} FROM {table} WHERE {alone}"
+                parts.append(rows)
+            at.append(self._join(node, *parts))
+        return self._net(node.every, *at)
+
+    def _union_delta(self, node: Union) -> Delta | None:
+        deltas = [self._delta(one) for one in node.branches]
+        if all(one is None for one in deltas):
+            return None
+        nothing = [f"SELECT * FROM ({self._rows(one, AFTER, None)}) LIMIT 0" for one in node.branches]
+        gone, come = (
+            [f"SELECT * FROM {each}" if each else none for each, none in zip(tables, nothing, strict=True)]
+            for tables in ([one and one.gone for one in deltas], [one and one.come for one in deltas])
+        )
+        return self._net(node.every, self._united(node, gone), self._united(node, come))
+
+    # One operator over rows
+
+    def _projected(self, node: Project, rows: str) -> str:
+        values = [f"({one.sql}) AS {name}" for name, one in zip(node.columns, node.values, strict=True)]
+        hidden = [one for one in node.ids if one not in node.columns]
+        return f"SELECT {', '.join([*values, *hidden])} FROM ({rows})"
+
+    def _join(self, node: Join, left: str, right: str) -> str:
+        equal = [f"({a.sql}) = ({b.sql})" for a, b in zip(node.left_keys, node.right_keys, strict=True)]
+        on = " AND ".join([*equal, *([f"({node.condition.sql})"] if node.condition else [])])
+        flagged = [
+            f"(SELECT *, TRUE AS {flag} FROM ({rows}))" if flag else f"({rows})"
+            for flag, rows in zip(node.flags, (left, right), strict=True)
+        ]
+        return f"SELECT {_list(node.every)} FROM {flagged[0]} {node.kind} JOIN {flagged[1]} ON {on}"
+
+    def _grouped(self, node: Group, rows: str) -> str:
+        keys = [f"({one.sql}) AS {name}" for name, one in zip(node.ids, node.keys, strict=True)]
+        names = node.columns[len(keys) :]
+        values = [f"{one.sql} AS {name}" for name, one in zip(names, node.aggregates, strict=True)]
+        by = f" GROUP BY {', '.join(f'({one.sql})' for one in node.keys)}" if keys else ""
+        return f"SELECT {', '.join([*keys, *values])} FROM ({rows}){by}"
+
+    def _windowed(self, node: Window, rows: str) -> str:
+        names = node.columns[len(node.columns) - len(node.functions) :]
+        values = [f"{one.sql} AS {name}" for name, one in zip(names, node.functions, strict=True)]
+        own = [one for one in node.every if one not in names]
+        return f"SELECT {', '.join([*own, *values])} FROM ({rows})"
+
+    def _top(self, node: Top, rows: str) -> str:
+        by = f"ORDER BY {', '.join(node.orders)} LIMIT {node.limit} OFFSET {node.offset}"
+        return f"SELECT {_list(node.every)} FROM ({rows}) {by}"
+
+    def _united(self, node: Union, parts: Sequence[str]) -> str:
+        found, first = [], 1
+        for number, (one, rows) in enumerate(zip(node.branches, parts, strict=True)):
+            values = [f"{each} AS {name}" for name, each in zip(node.columns, one.columns, strict=True)]
+            values.append(f"{number} AS {node.ids[0]}")
+            values += [
+                f"{each} AS {name}" for name, each in zip(node.ids[first : first + len(one.ids)], one.ids, strict=True)
+            ]
+            first += len(one.ids)
+            found.append(f"SELECT {', '.join(values)} FROM ({rows})")
+        return f"SELECT {_list(node.every)} FROM ({' UNION ALL BY NAME '.join(found)})"
+
+    # Tables of the connection
+
+    def _table(self, rows: str) -> str:
+        name = f"firn_{id(self)}_{next(self._numbers)}"
+        self._connection.execute(f"CREATE TEMP TABLE {name} AS {rows}")
+        self._made.append(name)
+        return name
+
+    def _values(self, values: Sequence[Expression], rows: Sequence[str]) -> str:
+        """The different values of expressions, as a table with the columns w0, w1, …"""
+        named = ", ".join(f"({one.sql}) AS w{i}" for i, one in enumerate(values))
+        return self._table(f"SELECT DISTINCT {named} FROM ({' UNION ALL '.join(rows)})")
+
+    def _net(self, columns: Sequence[str], before: str, after: str) -> Delta | None:
+        """The rows that only one of the two has, each as often as it has more of it."""
+        tables = [self._table(f"SELECT {_list(columns)} FROM ({one})") for one in (before, after)]
+        gone, come = (
+            self._table(f"SELECT * FROM {one} EXCEPT ALL SELECT * FROM {other}")
+            for one, other in (tables, tables[::-1])
+        )
+        counts = self._connection.execute(f"SELECT (SELECT count(*) FROM {gone}) + (SELECT count(*) FROM {come})")
+        found = counts.fetchone()
+        return Delta(gone, come) if found and found[0] else None
+
+
+def _list(columns: Sequence[str]) -> str:
+    return ", ".join(columns) or "1"
+
+
+def _renamed(node: Scan, rows: str) -> str:
+    return f"SELECT {', '.join(f'{quoted(node.names[one])} AS {one}' for one in node.every)} FROM ({rows})"
+
+
+def _named(within: Within | None, names: Mapping[str, str]) -> Within | None:
+    """What a source may be asked for: values that are columns of its own, by the source's names."""
+    if within is None or any(one.column is None for one in within.values):
+        return None
+    return Within(tuple(column(names[one.column or ""]) for one in within.values), within.table)
+
+
+def _through(within: Within | None, columns: Sequence[str], values: Sequence[Expression]) -> Within | None:
+    """A condition on columns as one on what they are computed from. None if it is on others too."""
+    known = dict(zip(columns, values, strict=True))
+    if within is None:
+        return None
+    if not all(one.columns <= known.keys() for one in within.values):
+        return None
+    return Within(tuple(one.over(known) for one in within.values), within.table)
+
+
+def _among(values: Sequence[Expression], others: Sequence[Expression]) -> bool:
+    return all(one in others for one in values)
