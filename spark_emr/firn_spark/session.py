@@ -100,8 +100,9 @@ def catalog_settings(catalog_uri: str, warehouse: str, environment: Mapping[str,
     firn.log.cloud_stores names. Raises ConfigError where S3 or Glue is used and no region is set.
 
     AWS credentials never enter Spark's configuration (which is logged): the AWS client reads them from its own chain,
-    as Azure's and Google's do with an identity (firn_spark.cloud_identity, where that comes from a place). Those of a REST or SQL catalog, and the key or signature of a storage
-    account, have no other way in, and are blacked out in logs (spark.redaction.regex).
+    as Azure's and Google's do with an identity (firn_spark.cloud_identity, where that comes from a place). Those of a
+    REST or SQL catalog, and the key or signature of a storage account, have no other way in, and are blacked out in
+    logs (spark.redaction.regex).
     """
     settings = {
         # EMR's images say `hive`: Spark would open a metastore, or all of Glue, beside the one catalog that is ours.

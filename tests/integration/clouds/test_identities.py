@@ -1,5 +1,5 @@
-"""Identities that come from a place, in a JVM that was started without them: as a job's driver gives them to the clouds'
-own libraries. Offline: nobody is asked for a token."""
+"""Identities that come from a place, in a JVM that was started without them: as a job's driver gives them to the
+clouds' own libraries. Offline: nobody is asked for a token."""
 
 import json
 import re

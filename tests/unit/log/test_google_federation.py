@@ -72,8 +72,9 @@ class Google:
 
     def file(self, source: Any, **more: Any) -> dict[str, Any]:
         """A credentials file."""
-        return {"type": "external_account", "audience": AUDIENCE, "token_url": f"{self.url}/v1/token",
-                "subject_token_type": "urn:ietf:params:oauth:token-type:jwt", "credential_source": source, **more}  # fmt: skip
+        told = {"type": "external_account", "audience": AUDIENCE, "token_url": f"{self.url}/v1/token"}
+        kind = {"subject_token_type": "urn:ietf:params:oauth:token-type:jwt"}
+        return {**told, **kind, "credential_source": source, **more}
 
     def store(self, identity: Any) -> Any:
         """The storage, as that identity asks it."""

@@ -1,5 +1,5 @@
-"""How Firn opens Azure's and Google's storage: account, identity and endpoint, by the environment. Pure but for secrets,
-which lie where FIRN_AZURE_… and FIRN_GOOGLE_CREDENTIALS say.
+"""How Firn opens Azure's and Google's storage: account, identity and endpoint, by the environment. Pure but for
+secrets, which lie where FIRN_AZURE_… and FIRN_GOOGLE_CREDENTIALS say.
 
 The names are those of the clouds' own libraries, so that ingest (obstore) and jobs (Iceberg's FileIO over the clouds'
 Java libraries) read the same ones. Without any, both take the machine's own identity: Azure's managed identity,
@@ -28,7 +28,7 @@ AZURE_KEY: Final = "AZURE_STORAGE_ACCOUNT_KEY"
 AZURE_SAS: Final = "AZURE_STORAGE_SAS_TOKEN"
 AZURE_ENDPOINT: Final = "AZURE_STORAGE_ENDPOINT"
 _AZURE_NAME: Final = "AZURE_STORAGE_ACCOUNT_NAME"
-AZURE_CLIENT_SECRET: Final = "AZURE_CLIENT_SECRET"
+AZURE_CLIENT_SECRET: Final = "AZURE_CLIENT_SECRET"  # noqa: S105 (its name)
 # Where a secret is -> the variable that it stands in for, and what it is.
 _PLACES: Final = {
     "FIRN_AZURE_KEY": (AZURE_KEY, "key of a storage account"),
