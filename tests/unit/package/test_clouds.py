@@ -132,6 +132,7 @@ def test_glue_s_rest_endpoint_may_be_asked_where_firn_yaml_can_name_it(
         ({**GOOGLE, "WithEmr": "false"}, None),
         (GOOGLE, "Warehouse is in a cloud that jobs without a network"),
         ({"Warehouse": AZURE, **NETWORK}, "Warehouse lets nobody in"),
+        ({**GOOGLE, **NETWORK, "AzureSecret": PLACE}, "Warehouse is in one cloud"),
         ({**KEY, **NETWORK, "AzureClientId": "a"}, "AzureTenantId is missing"),
         ({**KEY, **NETWORK, "AzureTenantId": "a"}, "AzureClientId is missing"),
     ],
