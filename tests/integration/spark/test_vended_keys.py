@@ -112,6 +112,7 @@ def test_a_job_commits_nothing_where_the_catalog_alone_may_sign_and_goes_on_once
 ) -> None:
     commit_in(home, monkeypatch)
     keys, vending.apart = vending.apart, {}
+    without = dict(vending.vends)
     vending.vends |= {"s3.remote-signing-enabled": "true", "s3.signer.uri": vending.url}
     lake = VendedLake(spark, tmp_path, vending)
     lake.post([event("c", 10, {"id": 1, "v": "a"})])
@@ -122,6 +123,6 @@ def test_a_job_commits_nothing_where_the_catalog_alone_may_sign_and_goes_on_once
     assert "s3.remote-signing-enabled" in said, lake.lines
     assert {line.get("failure") for line in lake.lines} <= {None, "transient"}
     assert not [one for one in calls if "/data/" in one.resource]
-    vending.apart = keys
+    vending.vends, vending.apart = without, keys
     assert lake.commit(n) == 0, lake.lines
     assert {row["id"]: row["v"] for row in lake.rows("lake.t")} == {1: "a"}

@@ -171,7 +171,7 @@ def _holds_secret(where: str, held: str) -> ConfigError:
     return ConfigError(
         f"{where} of a job holds {held} and whoever may look at job runs could read it: take it out, and name "
         "the place of the secret instead (firn.credential behind the catalog's address; FIRN_AZURE_KEY, "
-        "FIRN_AZURE_SAS, FIRN_AZURE_CLIENT_SECRET or FIRN_GOOGLE_CREDENTIALS for a storage), which the job reads by itself"
+        "FIRN_AZURE_SAS, FIRN_AZURE_CLIENT_SECRET or FIRN_GOOGLE_CREDENTIALS for a storage), which the job reads"
     )
 
 
