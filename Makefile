@@ -6,7 +6,7 @@ export AWS_EC2_METADATA_DISABLED := true
 export SAM_CLI_TELEMETRY := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup read-matrix setup-sam setup-checkov setup-localstack setup-tests setup-engines setup-trino setup-servers setup-versitygw setup-bench setup-kafka demo example-postgres example-mysql example-kafka example-backfill up docs setup-docs deploy-local undeploy-local test test-unit test-property test-model test-stack test-spark test-e2e test-servers mutants soak check check-code check-functions sam templates cfn-lint checkov hadolint package wheel upload bench lock clean console-assets console-lighthouse
+.PHONY: help setup read-matrix setup-sam setup-checkov setup-localstack setup-tests setup-engines setup-trino setup-servers setup-clouds setup-versitygw setup-bench setup-kafka demo example-postgres example-mysql example-kafka example-backfill up docs setup-docs deploy-local undeploy-local test test-unit test-property test-model test-stack test-spark test-e2e test-servers mutants soak check check-code check-functions sam templates cfn-lint checkov hadolint package wheel upload bench lock clean console-assets console-lighthouse
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -134,8 +134,8 @@ sam: setup-sam  ## sam validate --lint and sam build
 	@PATH="$(CURDIR)/.venv-runtime/bin:$$PATH" .venv-sam/bin/sam validate --lint
 	@PATH="$(CURDIR)/.venv-runtime/bin:$$PATH" .venv-sam/bin/sam build --cached
 
-package: sam  ## sizes, import times and what layers, functions and the job need of Python and glibc; the job, and a list of what others made, into build/package
-	@$(BIN)/python -m infra.package
+package: sam $(if $(CLOUDS),setup-clouds)  ## sizes, import times and what layers, functions and the job need of Python and glibc; the job, and a list of what others made, into build/package (CLOUDS=azure,google: with their jars)
+	@$(BIN)/python -m infra.package $(if $(CLOUDS),--clouds $(CLOUDS),)
 
 upload:  ## put the packaged job into a deployed stack's staging bucket (STACK=firn-dev)
 	@$(BIN)/python -m infra.package upload --stack $(or $(STACK),firn-dev)
@@ -169,6 +169,9 @@ setup-trino:
 
 setup-servers:
 	@$(PYTHON) infra/setup/setup.py --servers
+
+setup-clouds:
+	@$(PYTHON) infra/setup/setup.py --clouds
 
 setup-versitygw:
 	@$(PYTHON) infra/setup/setup.py --versitygw

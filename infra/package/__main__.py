@@ -2,6 +2,7 @@
 
     python -m infra.package [--json]                      measure all, package the job, list what is in them
     python -m infra.package job                           package the job alone
+    python -m infra.package --clouds azure                with the jar that a warehouse there needs
     python -m infra.package sha256                        the packaged job's, which the template's JobSha256 takes
     python -m infra.package upload --stack firn-dev       put the job into the stack's staging bucket
     python -m infra.package upload --bucket NAME
@@ -41,6 +42,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--python", default=job.PYTHON, help="Python of the jobs' image (default: %(default)s)")
     parser.add_argument("--built", type=Path, default=BUILT, help="what `sam build` made")
     parser.add_argument("--code", type=Path, default=CODE, help="where the packaged job goes")
+    parser.add_argument("--clouds", type=_clouds, default=(), help="where warehouses are besides S3: azure, google")
     parser.add_argument("--functions-only", action="store_true", help="measure, and package nothing")
     commands = parser.add_subparsers(dest="command")
     up = commands.add_parser("upload", help="put the packaged job into the staging bucket")
@@ -53,14 +55,26 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _clouds(text: str) -> tuple[str, ...]:
+    named = tuple(dict.fromkeys(one.strip() for one in text.split(",") if one.strip()))
+    if strange := [one for one in named if one not in job.CLOUDS]:
+        raise argparse.ArgumentTypeError(f"{strange[0]} is no cloud that jobs have a jar for; write azure or google")
+    return named
+
+
 def _package(given: argparse.Namespace) -> int:
     manifest = None
     with notes().status("measuring") as status:
         measured = measurement.measure(given.built, began=lambda name: status.update(f"importing {name}"))
         if not given.functions_only:
-            manifest = job.build(given.code, given.python, began=lambda what: status.update(f"packaging {what}"))
+            manifest = job.build(
+                given.code,
+                given.python,
+                began=lambda what: status.update(f"packaging {what}"),
+                clouds=given.clouds,
+            )
             measured.append(measurement.measure_job(given.code, manifest))
-            parts = sbom.document(sbom.libraries_of(manifest))
+            parts = sbom.document(sbom.libraries_of(manifest), clouds=given.clouds)
             (given.code / sbom.NAME).write_text(json.dumps(parts, indent=2) + "\n")
     if given.json:
         print_json({"measured": measured, "job": manifest})
@@ -80,8 +94,11 @@ def _package(given: argparse.Namespace) -> int:
 
 def _job(given: argparse.Namespace) -> int:
     with notes().status("packaging") as status:
-        manifest = job.current(given.code, given.python) or job.build(
-            given.code, given.python, began=lambda what: status.update(f"packaging {what}")
+        manifest = job.current(given.code, given.python, given.clouds) or job.build(
+            given.code,
+            given.python,
+            began=lambda what: status.update(f"packaging {what}"),
+            clouds=given.clouds,
         )
     print_json(manifest) if given.json else print(f"JobSha256={manifest['sha256']}")
     return 0

@@ -4,7 +4,8 @@
     job.tar.gz                  spark.archives: all entry points of spark_emr but this one, our packages and the
                                 libraries, for one version of Python on x86_64; contents.json says the SHA-256 of
                                 each file in it and beside it
-    iceberg-*.jar               --jars: our own Iceberg, newer than the image's
+    iceberg-*.jar               --jars: our own Iceberg, newer than the image's; the library of a cloud where one was
+                                asked for (CLOUDS)
     manifest.json               size and sha256 of each, and what it was made for
 
 The SHA-256 of contents.json names all of it: the template's JobSha256 (docs/adr/0041-what-is-deployed-is-locked.md).
@@ -23,7 +24,7 @@ import re
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -50,6 +51,11 @@ JARS: Final = {
     "iceberg-aws-bundle": "iceberg-aws-bundle.jar",
     "postgresql": "postgresql.jar",
 }
+# What a warehouse there needs besides. Templates and people call a cloud by this word.
+CLOUDS: Final = {
+    "azure": ("azure_jars.lock", "iceberg-azure-bundle", "iceberg-azure-bundle.jar"),
+    "google": ("google_jars.lock", "iceberg-gcp-bundle", "iceberg-gcp-bundle.jar"),
+}
 # Of pyarrow's 170 MB a third is for compilers, its own tests and services that no job talks to. Of the services that
 # botocore describes (28 MB) jobs ask none but STS, for credentials.
 _LEFT_OUT: Final = re.compile(
@@ -60,9 +66,15 @@ _LEFT_OUT: Final = re.compile(
 
 
 def build(
-    folder: Path, python: str = PYTHON, began: Callable[[str], None] = lambda _what: None, *, level: int = 6
+    folder: Path,
+    python: str = PYTHON,
+    began: Callable[[str], None] = lambda _what: None,
+    *,
+    level: int = 6,
+    clouds: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Make everything again in `folder`, and return the manifest. `python`: the version that the image's jobs run.
+    """Make everything again in `folder`, and return the manifest. `python`: the version that the image's jobs run;
+    `clouds`: words of CLOUDS, where warehouses may be besides S3.
 
     `began` hears each step; `level` is gzip's: 1 takes a third of the time, and a tenth more room. Raises PackageError.
     """
@@ -70,7 +82,7 @@ def build(
     folder.mkdir(parents=True)
     shutil.copyfile(ROOT / "spark_emr" / START, folder / START)
     began("jars")
-    _copy_jars(folder)
+    _copy_jars(folder, clouds)
     beside = {file.name: _described(file) for file in sorted(folder.iterdir())}
     with tempfile.TemporaryDirectory() as scratch:
         began("libraries")
@@ -91,7 +103,7 @@ def build(
     manifest = {
         "format": 1,
         "sha256": _sha256(contents),
-        "made_of": _made_of(python),
+        "made_of": _made_of(python, clouds),
         "python": python,
         "platform": PLATFORMS[0],
         "libraries": {pin.name: {"version": pin.version, "sha256": min(pin.hashes)} for pin in taken},
@@ -101,20 +113,27 @@ def build(
     return manifest
 
 
-def current(folder: Path, python: str = PYTHON) -> dict[str, Any] | None:
+def current(folder: Path, python: str = PYTHON, clouds: Sequence[str] = ()) -> dict[str, Any] | None:
     """The manifest of what lies in `folder`, if `build` would make the same; else None."""
     try:
         manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_bytes())
         there = {name: _described(folder / name) for name in manifest["files"]}
     except (OSError, ValueError, KeyError):
         return None
-    return manifest if manifest.get("made_of") == _made_of(python) and there == manifest["files"] else None
+    return manifest if manifest.get("made_of") == _made_of(python, clouds) and there == manifest["files"] else None
 
 
-def _made_of(python: str) -> str:
+def _made_of(python: str, clouds: Sequence[str]) -> str:
     """One hash of all that goes into a job: our sources, the locks of libraries and jars, and how it is made."""
     files = {name: _sha256(content) for name, content in sources().items()}
-    for name in ("spark_emr/start.py", "spark_emr/requirements.txt", "requirements.lock", "infra/setup/jars.lock"):
+    locks = [f"infra/setup/{CLOUDS[one][0]}" for one in sorted(clouds)]
+    for name in (
+        "spark_emr/start.py",
+        "spark_emr/requirements.txt",
+        "requirements.lock",
+        "infra/setup/jars.lock",
+        *locks,
+    ):
         files[name] = _sha256((ROOT / name).read_bytes())
     return _sha256(
         _json({"python": python, "how": _sha256(Path(__file__).read_bytes()), "files": sorted(files.items())})
@@ -182,19 +201,22 @@ def _archive(target: Path, files: Mapping[str, bytes], level: int) -> None:
             archive.addfile(info, io.BytesIO(content))
 
 
-def jars() -> dict[str, tuple[str, str, str]]:
-    """What infra/setup/jars.lock says: artifact -> its group, version and SHA-256."""
-    found = spark_jars.locked(ROOT / "infra/setup/jars.lock")
+def jars(lock: str = "jars.lock") -> dict[str, tuple[str, str, str]]:
+    """What a lock of infra/setup says: artifact -> its group, version and SHA-256."""
+    found = spark_jars.locked(ROOT / "infra/setup" / lock)
     return {jar.name: (jar.group, jar.version, jar.sha256) for jar in found}
 
 
-def _copy_jars(folder: Path) -> None:
-    known = jars()
-    for name, plain in JARS.items():
-        _, version, sha256 = known[name]
-        jar = ROOT / ".cache" / "jars" / f"{name}-{version}.jar"
+def _copy_jars(folder: Path, clouds: Sequence[str]) -> None:
+    cache = ROOT / ".cache" / "jars"
+    wanted = [(cache, "jars.lock", name, plain) for name, plain in JARS.items()]
+    wanted += [(cache / "clouds", *CLOUDS[cloud]) for cloud in clouds]
+    for place, lock, name, plain in wanted:
+        _, version, sha256 = jars(lock)[name]
+        jar = place / f"{name}-{version}.jar"
+        make = "`make setup`" if place == cache else "`make package CLOUDS=…`, which fetches it"
         if not jar.is_file():
-            raise PackageError(f"{jar} is not there: run `make setup`")
+            raise PackageError(f"{jar} is not there: run {make}")
         shutil.copyfile(jar, folder / plain)
         if _described(folder / plain)["sha256"] != sha256:
-            raise PackageError(f"{jar} is not the file that jars.lock names: remove it, and run `make setup`")
+            raise PackageError(f"{jar} is not the file that {lock} names: remove it, and run {make}")

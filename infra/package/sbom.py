@@ -6,18 +6,18 @@ iceberg-aws-bundle) is theirs to list. There is no time and no number in it: the
 """
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from infra.package.job import JARS, jars
+from infra.package.job import CLOUDS, JARS, jars
 from infra.package.locks import LAYERS, ROOT, Pin, pins
 
 NAME: Final = "sbom.json"
 
 
-def document(job: Iterable[Pin], root: Path = ROOT) -> dict[str, Any]:
-    """The document. `job`: the libraries of the job's archive."""
+def document(job: Iterable[Pin], root: Path = ROOT, *, clouds: Sequence[str] = ()) -> dict[str, Any]:
+    """The document. `job`: the libraries of the job's archive; `clouds`: whose jars lie beside it."""
     version = tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]
     known = jars()
     parts = {
@@ -27,6 +27,7 @@ def document(job: Iterable[Pin], root: Path = ROOT) -> dict[str, Any]:
         for layer in LAYERS
     }
     parts["firn-job"] = [*_libraries(job), *(_jar(name, *known[name]) for name in sorted(JARS))]
+    parts["firn-job"] += [_jar(name, *jars(lock)[name]) for lock, name, _ in (CLOUDS[one] for one in sorted(clouds))]
     return {
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",

@@ -363,7 +363,9 @@ def main() -> None:
         lacks.append("Maven, to fetch servers\n    Debian, Ubuntu: apt-get install maven    macOS: brew install maven")
     if lacks:
         sys.exit("setup: this machine lacks\n" + "\n".join(f"  - {lack}" for lack in lacks))
-    steps: list[Callable[[], bool]] = [lambda: any([spark(), "--servers" in wanted and cloud_jars()])]
+    steps: list[Callable[[], bool]] = [
+        lambda: any([spark(), bool(wanted & {"--servers", "--clouds"}) and cloud_jars()])
+    ]
     # What takes longest comes first.
     if "--localstack" in wanted or ("--tests" in wanted and not without):
         server = python_of("3.13", "FIRN_PYTHON_LOCALSTACK")

@@ -18,9 +18,9 @@ from firn.log.cloud_stores import (
     azure_options,
     google_emulator,
     google_options,
-    with_azure_key,
+    with_cloud_secrets,
 )
-from firn_spark import versions
+from firn_spark import cloud_identity, versions
 from firn_spark.catalog_failover import answering
 
 CATALOG = "firn"
@@ -47,8 +47,10 @@ def build(catalog_uri: str, warehouse: str, conf: Mapping[str, str] | None = Non
     settings = {name: given.get(name, value) or value for name, value in settings.items()}
     # PySpark's launcher turns the bar on when Python starts the JVM, as tests do.
     settings |= {"spark.ui.showConsoleProgress": "false"}
-    environment = with_azure_key(catalog_environment(catalog_uri, os.environ))
+    environment = with_cloud_secrets(catalog_environment(catalog_uri, os.environ))
     settings |= catalog_settings(answering(catalog_uri), warehouse, environment) | dict(conf or {})
+    if not settings["spark.master"].startswith("local"):  # where executors are processes of their own
+        settings |= cloud_identity.executor_settings(warehouse, environment)
     builder = SparkSession.builder.appName("firn-commit")
     for name, value in settings.items():
         builder = builder.config(name, value)
@@ -56,6 +58,7 @@ def build(catalog_uri: str, warehouse: str, conf: Mapping[str, str] | None = Non
     session.sparkContext.setLogLevel(settings["spark.log.level"])
     versions.check(session)
     versions.check_storage(session, warehouse)
+    cloud_identity.sign_in(session, warehouse, environment)
     return session
 
 
@@ -97,8 +100,9 @@ def catalog_settings(catalog_uri: str, warehouse: str, environment: Mapping[str,
     firn.log.cloud_stores names. Raises ConfigError where S3 or Glue is used and no region is set.
 
     AWS credentials never enter Spark's configuration (which is logged): the AWS client reads them from its own chain,
-    as Azure's and Google's do with an identity. Those of a REST or SQL catalog, and the key or signature of a storage
-    account, have no other way in, and are blacked out in logs (spark.redaction.regex).
+    as Azure's and Google's do with an identity (firn_spark.cloud_identity, where that comes from a place). Those of a
+    REST or SQL catalog, and the key or signature of a storage account, have no other way in, and are blacked out in
+    logs (spark.redaction.regex).
     """
     settings = {
         # EMR's images say `hive`: Spark would open a metastore, or all of Glue, beside the one catalog that is ours.

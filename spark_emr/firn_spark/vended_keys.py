@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from firn.config.catalogs import NOT_SIGNED, SIGNED_BY_CATALOG, is_signed_by_catalog
 from firn.config.region import region_of, s3_endpoint
+from firn.errors import TransientError
 from firn.log.store import Store, open_store
 from firn.tables.locations import spelled
 
@@ -62,7 +64,8 @@ _lives: dict[str, _Life] = {}  # by the table's name
 
 def remember(java: Any, name: str, location: str, properties: Mapping[str, str]) -> None:
     """Notes the keys that came with an org.apache.iceberg.Table at `location`, in place of those that came with it
-    before. `name`, `properties`: the table's."""
+    before. `name`, `properties`: the table's. Raises TransientError where the catalog gives out none and signs requests
+    itself: no table is at fault, and what Python reads and writes can't be signed so."""
     _lives.pop(name, None)
     if not location.startswith(_S3):
         return
@@ -73,7 +76,10 @@ def remember(java: Any, name: str, location: str, properties: Mapping[str, str])
     own = _told(given[0])
     places = [spelled(one) for one in (location, *(properties[name] for name in _BESIDE if name in properties))]
     found = dict.fromkeys(places, own)
-    apart = ((str(one.prefix()), own | _told(one.config())) for one in io.credentials() or ())
+    apart = [(str(one.prefix()), own | _told(one.config())) for one in io.credentials() or ()]
+    every = {name: value for _, more in apart for name, value in more.items()} | own
+    if is_signed_by_catalog(every, {SIGNED_BY_CATALOG: str(io.properties().get(SIGNED_BY_CATALOG) or "")}):
+        raise TransientError(NOT_SIGNED)
     for prefix, more in sorted(apart, key=lambda one: len(one[0])):
         # `s3` alone is every bucket: of which table's files, the table says. And where a prefix is wider than the
         # table, another one below it has keys of its own to its files.

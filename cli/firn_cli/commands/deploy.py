@@ -40,8 +40,8 @@ def command(
     checkout.expect_checkout()
     target = stack_or_target(stack)
     given = _parsed(parameters or [])
-    there = _is_deployed(target, given)
-    build = checkout.Command(("make", "package"))
+    there, kept = _deployed(target, given)
+    build = checkout.Command(("make", "package", *_clouds(given.get("Warehouse", kept.get("Warehouse", "")))))
     if dry_run:
         aws = _aws_of(target)
         if "AWS_PROFILE" in aws:
@@ -108,9 +108,15 @@ def _parsed(parameters: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _is_deployed(target: TargetConfig, given: Mapping[str, str]) -> bool:
-    """Whether the stack has its buckets already. Raises NoStack, StepFailed: it can't be looked at, or a deploy with
-    the parameters `given` would take away what it has."""
+def _clouds(warehouse: str) -> list[str]:
+    """What `make package` is told of the cloud that the warehouse is in; its jobs need a jar of it."""
+    cloud = {"abfss": "azure", "gs": "google"}.get(warehouse.partition("://")[0])
+    return [] if cloud is None else [f"CLOUDS={cloud}"]
+
+
+def _deployed(target: TargetConfig, given: Mapping[str, str]) -> tuple[bool, Mapping[str, str]]:
+    """Whether the stack has its buckets already, and its parameters. Raises NoStack, StepFailed: it can't be looked at,
+    or a deploy with the parameters `given` would take away what it has."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     client = _cloudformation(target)
@@ -118,7 +124,7 @@ def _is_deployed(target: TargetConfig, given: Mapping[str, str]) -> bool:
         (found,) = client.describe_stacks(StackName=target.stack)["Stacks"]
     except ClientError as error:
         if error.response["Error"]["Code"] == "ValidationError":
-            return False
+            return False, {}
         raise StepFailed(f"the stack {target.stack} can't be looked at: {error}") from error
     except BotoCoreError as error:
         raise StepFailed(f"the stack {target.stack} can't be looked at: {error}") from error
@@ -137,7 +143,7 @@ def _is_deployed(target: TargetConfig, given: Mapping[str, str]) -> bool:
             f"the stack {target.stack} has the Environment {kept}: another one would give everything another name, "
             "and what waits in the old buckets stays there; deploy a stack of another name"
         )
-    return there
+    return there, has
 
 
 def _expect_nothing_undone(target: TargetConfig) -> None:

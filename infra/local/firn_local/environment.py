@@ -33,7 +33,8 @@ def plain_environment() -> dict[str, str]:
 def cloud_variables() -> dict[str, str]:
     """What this process's environment says of Azure and Google: the functions and jobs of a stack that stores there
     get it, and no file does."""
-    named = ("FIRN_AZURE_KEY", "FIRN_AZURE_SAS", "STORAGE_EMULATOR_HOST")
+    named = ("FIRN_AZURE_KEY", "FIRN_AZURE_SAS", "FIRN_AZURE_CLIENT_SECRET", "FIRN_GOOGLE_CREDENTIALS",
+             "STORAGE_EMULATOR_HOST")  # fmt: skip
     return {
         name: value for name, value in os.environ.items() if name.startswith(("AZURE_", "GOOGLE_")) or name in named
     }

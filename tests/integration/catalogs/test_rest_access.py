@@ -88,11 +88,13 @@ def test_where_no_token_comes_a_commit_was_not_made(
     catalog = opened(server, tmp_path, env, answer=0.5)
     table = firn_lake.connect(catalog).table(a_table(catalog, "waits"))
     endpoint.forget()
-    for broken in ("hangs", "status"):
-        setattr(endpoint, broken, True if broken == "hangs" else 503)
+    for hangs, status in ((True, None), (False, 503), (False, 500), (False, 429)):
+        endpoint.hangs, endpoint.status = hangs, status
+        began = time.monotonic()
         with pytest.raises(TransientError, match="token endpoint"):
             table.append(rows(1), id="load-1")
-        setattr(endpoint, broken, False if broken == "hangs" else None)
+        assert time.monotonic() - began < 10
+    endpoint.hangs, endpoint.status = False, None
     table.append(rows(1), id="load-1")
     assert ids(catalog.load_table("waits.t")) == [1]
 

@@ -9,6 +9,7 @@ import boto3
 import pytest
 
 import firn_lake
+from firn.errors import ConfigError
 from firn_lake.catalogs.catalog import open_catalog
 from firn_local.aws import AwsEndpoint
 from firn_local.calls import Call
@@ -65,3 +66,24 @@ def test_a_table_is_read_and_written_with_the_keys_that_come_with_it(vending: Re
     mine = {one.who for one in calls if "/data/" in one.resource}
     assert mine == {VENDED}
     assert {one.who for one in calls} <= {VENDED, "THE-SERVERS-OWN"}
+
+
+def test_a_table_whose_requests_the_catalog_signs_itself_is_refused_by_name_unless_keys_come_too(
+    vending: RestServer, calls: list[Call]
+) -> None:
+    """Neither with keys of the reader's own: what its catalog is to see would go around it."""
+    own = {"AWS_ACCESS_KEY_ID": "THE-READERS-OWN", "AWS_SECRET_ACCESS_KEY": "s", "AWS_REGION": "us-east-1"}
+    catalog = open_catalog(vending.url, WAREHOUSE, own)
+    catalog.create_namespace("lake")
+    catalog.create_table("lake.t", SCHEMA)
+    keys = dict(vending.vends)
+    signer = {"s3.remote-signing-enabled": "true", "s3.signer.uri": vending.url, "s3.signer.endpoint": "v1/aws/s3/sign"}
+    vending.vends = {name: value for name, value in keys.items() if "key" not in name and "token" not in name} | signer
+    calls.clear()
+    for ask in (lambda: catalog.load_table("lake.t"), lambda: firn_lake.connect(catalog).table("lake.t").read()):
+        with pytest.raises(ConfigError, match=r"s3\.remote-signing-enabled.*vended-credentials"):
+            ask()
+    assert {one.who for one in calls} <= {"THE-SERVERS-OWN"}
+    vending.vends = keys | signer
+    catalog.load_table("lake.t").append(rows(1))
+    assert ids(catalog.load_table("lake.t")) == [1]

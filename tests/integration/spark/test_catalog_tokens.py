@@ -9,6 +9,7 @@ from urllib.parse import quote
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.integration.spark.homes import commit_in
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event
 from tests.rest_catalog import RestServer, rest_server
@@ -39,10 +40,12 @@ def values(lake: Lake) -> dict[int, str]:
     return {row["id"]: row["v"] for row in lake.rows("lake.t")}
 
 
+@pytest.mark.parametrize("home", ["driver", "slices"])
 def test_a_job_outlives_its_tokens_and_gets_new_ones_as_it_got_the_first(
-    spark: SparkSession, tmp_path: Path, server: RestServer
+    spark: SparkSession, tmp_path: Path, server: RestServer, home: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert server.tokens is not None
+    commit_in(home, monkeypatch)
     server.tokens.lives = 2
     lake = lake_at(spark, tmp_path, server)
     began = time.monotonic()
@@ -54,11 +57,13 @@ def test_a_job_outlives_its_tokens_and_gets_new_ones_as_it_got_the_first(
     assert len(server.tokens.asked) > 3
 
 
+@pytest.mark.parametrize("home", ["driver", "slices"])
 def test_a_token_that_is_taken_back_fails_the_run_in_passing_and_the_next_run_has_another(
-    spark: SparkSession, tmp_path: Path, server: RestServer
+    spark: SparkSession, tmp_path: Path, server: RestServer, home: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No table is held for it: it is not at fault. The text says what to set, should it be no accident."""
     assert server.tokens is not None
+    commit_in(home, monkeypatch)
     lake = lake_at(spark, tmp_path, server)
     lake.land([event("c", 10, {"id": 1, "v": "a"})])
     lake.post([event("u", 20, {"id": 1, "v": "b"})])
@@ -74,15 +79,17 @@ def test_a_token_that_is_taken_back_fails_the_run_in_passing_and_the_next_run_ha
     assert values(lake) == {1: "b"}
 
 
-@pytest.mark.parametrize("how", ["hangs", "refuses"])
+@pytest.mark.parametrize("home", ["driver", "slices"])
+@pytest.mark.parametrize("how", ["hangs", "refuses", "fails"])
 def test_a_job_that_gets_no_token_ends_in_time_and_commits_nothing(
-    spark: SparkSession, tmp_path: Path, server: RestServer, how: str
+    spark: SparkSession, tmp_path: Path, server: RestServer, how: str, home: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert server.tokens is not None
+    commit_in(home, monkeypatch)
     lake = lake_at(spark, tmp_path, server)
     lake.post([event("c", 10, {"id": 1, "v": "a"})])
     n = lake.seal()
-    server.tokens.hangs, server.tokens.status = how == "hangs", 401 if how == "refuses" else None
+    server.tokens.hangs, server.tokens.status = how == "hangs", {"refuses": 401, "fails": 500}.get(how)
     began = time.monotonic()
     assert lake.commit(n) == 1
     assert time.monotonic() - began < 60
@@ -90,6 +97,7 @@ def test_a_job_that_gets_no_token_ends_in_time_and_commits_nothing(
     if how == "refuses":
         assert "PYICEBERG_CATALOG__FIRN__CREDENTIAL" in said, lake.lines
     assert server.tokens.secret not in said
+    assert {line.get("failure") for line in lake.lines} <= {None, "transient"}, lake.lines
     server.tokens.hangs, server.tokens.status = False, None
     lake = lake_at(spark, tmp_path, server)
     assert lake.commit(n) == 0, lake.lines

@@ -99,3 +99,30 @@ def test_a_job_reads_and_writes_a_tables_files_with_the_keys_that_came_with_it(
     assert mine <= {f"{VENDED}-NEXT", SERVER}, mine
     assert {one.who for one in calls if "/data/" in one.resource} == {f"{VENDED}-NEXT"}
     assert {row["id"]: row["v"] for row in lake.rows("lake.t")} == {0: "v0", 1: "b", 3: "v3"}
+
+
+@pytest.mark.parametrize("home", ["driver", "slices"])
+def test_a_job_commits_nothing_where_the_catalog_alone_may_sign_and_goes_on_once_keys_come(
+    spark: SparkSession,
+    tmp_path: Path,
+    vending: RestServer,
+    calls: list[Call],
+    home: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    commit_in(home, monkeypatch)
+    keys, vending.apart = vending.apart, {}
+    without = dict(vending.vends)
+    vending.vends |= {"s3.remote-signing-enabled": "true", "s3.signer.uri": vending.url}
+    lake = VendedLake(spark, tmp_path, vending)
+    lake.post([event("c", 10, {"id": 1, "v": "a"})])
+    n = lake.seal()
+    calls.clear()
+    assert lake.commit(n) == 1
+    said = " ".join(str(line.get("error")) for line in lake.lines)
+    assert "s3.remote-signing-enabled" in said, lake.lines
+    assert {line.get("failure") for line in lake.lines} <= {None, "transient"}
+    assert not [one for one in calls if "/data/" in one.resource]
+    vending.vends, vending.apart = without, keys
+    assert lake.commit(n) == 0, lake.lines
+    assert {row["id"]: row["v"] for row in lake.rows("lake.t")} == {1: "a"}

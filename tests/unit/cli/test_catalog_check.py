@@ -173,6 +173,8 @@ def test_of_each_kind_it_is_said_how_it_was_tried(kind: Any) -> None:
         ("https://glue.eu-central-1.amazonaws.com/iceberg", "AWS Glue by Iceberg REST"),
         ("https://org-account.snowflakecomputing.com/polaris/api/catalog", "Snowflake Open Catalog"),
         ("https://polaris.example.org/api/catalog", "Apache Polaris"),
+        ("https://lakekeeper.example.org/catalog", "Lakekeeper"),
+        ("https://catalog.cloudflarestorage.com/0a1b/lake", "Cloudflare R2 Data Catalog"),
         ("https://dbc-1.cloud.databricks.com/api/2.1/unity-catalog/iceberg-rest", "Unity Catalog"),
         ("https://biglake.googleapis.com/iceberg/v1/restcatalog", "Google BigLake"),
         ("https://catalog.example.org/", "Iceberg REST"),

@@ -48,7 +48,7 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "print('5a' * 32)\n"
     )
     (folder / "template.yaml").write_text(environment.TEMPLATE.read_text())
-    (folder / "Makefile").write_text(f'package:\n\t@echo "$$AWS_REGION make package" >> {calls}\n')
+    (folder / "Makefile").write_text(f'package:\n\t@echo "$$AWS_REGION make package" $(CLOUDS) >> {calls}\n')
     sam = folder / ".venv-sam" / "bin" / "sam"
     sam.parent.mkdir(parents=True)
     sam.write_text(f"#!/bin/sh\n{note.replace('$0', 'sam')}\ntest ! -e {tmp_path}/refuse\n")
@@ -103,6 +103,17 @@ def test_a_new_stack_is_deployed_before_its_bucket_takes_the_job(
     assert [line.split()[1:3] for line in scratch.read_text().splitlines()] == [
         ["make", "package"], ["package", "sha256"], ["sam", "deploy"], ["package", "upload"],
     ]  # fmt: skip
+
+
+def test_the_job_is_packaged_with_the_jar_of_the_clouds_warehouse_also_where_the_stack_keeps_it(
+    capsys: pytest.CaptureFixture[str], scratch: Path
+) -> None:
+    firn(capsys, "deploy", "--stack", "firn-new", "Warehouse=abfss://lake@acme.dfs.core.windows.net/w")
+    deployed("firn-dev", Environment="dev", GlueDatabases="", Warehouse="gs://acme-lake/w")
+    firn(capsys, "deploy", "--stack", "firn-dev", "LogDays=7")
+    firn(capsys, "deploy", "--stack", "firn-dev", "Warehouse=")
+    made = [line.partition(" make ")[2] for line in scratch.read_text().splitlines() if " make " in line]
+    assert made == ["package azure", "package google", "package"]
 
 
 def test_what_comes_after_a_command_that_failed_is_not_done(

@@ -14,7 +14,7 @@ from obstore.exceptions import GenericError
 
 from firn.errors import ConfigError, StorageUnavailable, UnknownOutcome
 from firn.log import cloud_stores
-from firn.log.cloud_stores import azure_account, azure_options, google_emulator, google_options, with_azure_key
+from firn.log.cloud_stores import azure_account, azure_options, google_emulator, google_options, with_cloud_secrets
 from firn.log.store import get, get_version, open_store, paths, put_if_absent, versions
 from tests.unit.log.storage_faults import FaultyStore
 
@@ -66,13 +66,84 @@ def test_half_of_an_identity_and_a_wrong_key_are_refused_and_not_told(environmen
 
 def test_a_key_is_fetched_from_the_place_that_the_environment_names(tmp_path: Path) -> None:
     (tmp_path / "key").write_text(f"{KEY}\n")
-    assert with_azure_key({"FIRN_AZURE_KEY": f"file:{tmp_path}/key"})["AZURE_STORAGE_ACCOUNT_KEY"] == KEY
-    assert with_azure_key({"A": "b"}) == {"A": "b"}
+    assert with_cloud_secrets({"FIRN_AZURE_KEY": f"file:{tmp_path}/key"})["AZURE_STORAGE_ACCOUNT_KEY"] == KEY
+    assert with_cloud_secrets({"A": "b"}) == {"A": "b"}
     with pytest.raises(ConfigError, match=r"no key of a storage account at file:.*, which FIRN_AZURE_KEY names"):
-        with_azure_key({"FIRN_AZURE_KEY": f"file:{tmp_path}/none"})
+        with_cloud_secrets({"FIRN_AZURE_KEY": f"file:{tmp_path}/none"})
     with pytest.raises(ConfigError, match="FIRN_AZURE_KEY is not a place of a secret, and no secret belongs here") as e:
-        with_azure_key({"FIRN_AZURE_KEY": KEY})
+        with_cloud_secrets({"FIRN_AZURE_KEY": KEY})
     assert KEY not in str(e.value)
+
+
+class _Entra(BaseHTTPRequestHandler):
+    """Entra's token endpoint and a container, in one server."""
+
+    forms: ClassVar[list[str]] = []
+    bearers: ClassVar[list[str | None]] = []
+
+    def do_POST(self) -> None:
+        self.forms.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
+        self._say(200, b'{"access_token": "entra", "token_type": "Bearer", "expires_in": 3600}')
+
+    def do_GET(self) -> None:
+        self.bearers.append(self.headers.get("Authorization"))
+        self._say(404, b"<Error><Code>BlobNotFound</Code></Error>")
+
+    def _say(self, status: int, data: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def test_a_service_principals_secret_is_fetched_from_its_place_and_sent_to_nobody_but_entra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_Entra, "forms", [])
+    monkeypatch.setattr(_Entra, "bearers", [])
+    server = HTTPServer(("127.0.0.1", 0), _Entra)
+    Thread(target=server.serve_forever, daemon=True).start()
+    at = f"http://127.0.0.1:{server.server_port}"
+    (tmp_path / "secret").write_text("c4nary~\n")
+    for name, value in (
+        ("AZURE_CLIENT_ID", "firn"), ("AZURE_TENANT_ID", "acme"), ("AZURE_AUTHORITY_HOST", at),
+        ("FIRN_AZURE_CLIENT_SECRET", f"file:{tmp_path}/secret"), ("AZURE_STORAGE_ENDPOINT", f"{at}/acme"),
+    ):  # fmt: skip
+        monkeypatch.setenv(name, value)
+    try:
+        store = open_store(PLACE)
+        assert get(store, "a") is None
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert len(_Entra.forms) == 1
+    assert all(part in _Entra.forms[0] for part in ("client_id=firn", "client_secret=c4nary", "grant_type=client_cred"))
+    assert _Entra.bearers == ["Bearer entra"]
+    assert "c4nary" not in repr(store)
+
+
+def test_googles_credentials_come_from_a_place_whole(tmp_path: Path) -> None:
+    def told(text: str) -> dict[str, Any]:
+        cloud_stores._text_at.cache_clear()
+        (tmp_path / "google").write_text(text)
+        return google_options({"FIRN_GOOGLE_CREDENTIALS": f"file:{tmp_path}/google"})
+
+    key = json.dumps({"type": "service_account", "private_key": "a\nb c"}, indent=2)
+    assert told(key) == {"service_account_key": key}
+    for text, said in (
+        ('{"type": "authorized_user"}', "a user's own credentials: name their file by GOOGLE_APPLICATION_CREDENTIALS"),
+        ("hunter2", "that is no key"),
+        (" ", "no credentials of Google at file:.*, which FIRN_GOOGLE_CREDENTIALS names"),
+    ):
+        with pytest.raises(ConfigError, match=said) as raised:
+            told(text)
+        assert "hunter2" not in str(raised.value)
+    with pytest.raises(ConfigError, match="FIRN_GOOGLE_CREDENTIALS is not a place of a secret") as raised:
+        google_options({"FIRN_GOOGLE_CREDENTIALS": key})
+    assert "private_key" not in str(raised.value)
 
 
 class _Asked(BaseHTTPRequestHandler):
@@ -114,9 +185,9 @@ def test_a_signature_is_sent_wherever_it_is_and_never_told(
 
 def test_a_signature_that_is_not_where_the_environment_says_is_said_to_be_so(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"no shared access signature at file:.*, which FIRN_AZURE_SAS names"):
-        with_azure_key({"FIRN_AZURE_SAS": f"file:{tmp_path}/none"})
+        with_cloud_secrets({"FIRN_AZURE_SAS": f"file:{tmp_path}/none"})
     with pytest.raises(ConfigError, match=r"FIRN_AZURE_SAS is not a place of a secret") as caught:
-        with_azure_key({"FIRN_AZURE_SAS": "sv=1&sig=c4nary"})
+        with_cloud_secrets({"FIRN_AZURE_SAS": "sv=1&sig=c4nary"})
     assert "c4nary" not in str(caught.value)
 
 
@@ -125,7 +196,8 @@ def test_googles_key_file_has_to_be_there(tmp_path: Path) -> None:
         google_options({"GOOGLE_APPLICATION_CREDENTIALS": "/nowhere"})
     key = tmp_path / "key.json"
     for text, told in (
-        ('{"type": "external_account"}', "of type 'external_account': write that of a service account's key"),
+        ('{"type": "external_account"}', "of type 'external_account' without audience: write the file as `gcloud"),
+        ('{"type": "gdch_service_account"}', "of type 'gdch_service_account': write that of a service account's key"),
         ('{"private_key": "hunter2"}', "that is no key"),
         ('["hunter2"]', "that is no key"),
         ('"hunter2', "that is no key"),

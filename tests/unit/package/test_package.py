@@ -11,7 +11,7 @@ import boto3
 import pytest
 
 from firn_local.aws import AwsEndpoint
-from infra.package import PackageError
+from infra.package import PackageError, job
 from infra.package.__main__ import main
 from infra.package.job import JARS, MANIFEST, START, locked, sources
 from infra.package.locks import LAYERS, ROOT, Pin, pins
@@ -123,6 +123,52 @@ def test_the_list_of_parts_names_every_library_of_every_layer_and_the_job_by_its
     references = [one["bom-ref"] for part in found["components"] for one in (part, *part["components"])]
     assert len(references) == len(set(references))
     assert {name for one in found["dependencies"] for name in one["dependsOn"]} == set(references)
+
+
+def test_a_clouds_jar_is_packed_where_it_was_asked_for_by_its_hash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the template names it is in test_clouds.py."""
+    monkeypatch.setattr(job, "_fetch", lambda _libraries, _python: [])
+    monkeypatch.setattr(job, "JARS", {})
+    lock = tmp_path / "infra" / "setup"
+    jar = tmp_path / ".cache" / "jars" / "clouds" / "iceberg-azure-bundle-1.10.0.jar"
+    for folder in (lock, jar.parent):
+        folder.mkdir(parents=True)
+    jar.write_bytes(b"jar")
+    of = "org.apache.iceberg iceberg-azure-bundle 1.10.0"
+    (lock / "azure_jars.lock").write_text(f"{of} {hashlib.sha256(b'jar').hexdigest()} 3\n")
+    sources_root = job.ROOT
+
+    def built(*clouds: str) -> dict[str, Any]:
+        return job.build(tmp_path / "out", clouds=clouds)
+
+    monkeypatch.setattr(job, "_made_of", lambda _python, clouds: str(clouds))
+    without = built()
+    monkeypatch.setattr(job, "sources", lambda: {})
+    monkeypatch.setattr(job, "ROOT", tmp_path)
+    (tmp_path / "spark_emr").mkdir()
+    (tmp_path / "spark_emr" / "start.py").write_bytes((sources_root / "spark_emr" / "start.py").read_bytes())
+    found = built("azure")
+    assert set(found["files"]) - set(without["files"]) == {"iceberg-azure-bundle.jar"}
+    assert job.current(tmp_path / "out", clouds=("azure",)) == found
+    assert job.current(tmp_path / "out") is None
+    (lock / "azure_jars.lock").write_text(f"{of} {'ab' * 32} 3\n")
+    with pytest.raises(PackageError, match=r"is not the file that azure_jars\.lock names.*make package CLOUDS"):
+        built("azure")
+    jar.unlink()
+    with pytest.raises(PackageError, match=r"is not there: run `make package CLOUDS=…`"):
+        built("azure")
+
+
+def test_a_cloud_that_there_is_no_jar_for_is_refused_and_the_parts_list_names_those_that_are_packed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["--clouds", "azure,ibm", "job"])
+    assert "ibm is no cloud that jobs have a jar for; write azure or google" in capsys.readouterr().err
+    (parts,) = [one for one in document([], clouds=["google"])["components"] if one["name"] == "firn-job"]
+    assert [one["name"] for one in parts["components"]][-1] == "iceberg-gcp-bundle"
 
 
 @pytest.fixture

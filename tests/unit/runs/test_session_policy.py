@@ -175,6 +175,21 @@ def test_a_policy_always_fits(tables: int, count: int, catalog: str) -> None:
     assert allowed(text, "epochs/other/1.json") == (count == 50), "only so many streams can be named one by one"
 
 
+@pytest.mark.parametrize("warehouse", ["gs://acme-lake/w", "abfss://lake@acme.dfs.core.windows.net/w"])
+def test_with_tables_in_another_cloud_the_log_is_as_narrow(warehouse: str) -> None:
+    text = policy(streams(SHOP), "s3://acme-staging", warehouse)
+    assert allowed(text, "epochs/shop/0.json")
+    assert not allowed(text, "epochs/bank/0.json")
+    assert "acme-lake" not in str(text)
+
+
+def test_glue_asked_by_iceberg_s_rest_is_as_narrow_as_by_its_own() -> None:
+    by_rest = policy(streams(SHOP), "s3://acme-staging", WAREHOUSE, catalog="https://glue.eu-x-1.amazonaws.com/iceberg")
+    assert by_rest == policy(streams(SHOP), "s3://acme-staging", WAREHOUSE, catalog="glue://")
+    other = policy(streams(SHOP), "s3://acme-staging", WAREHOUSE, catalog="https://glue.example.org/iceberg")
+    assert other == policy(streams(SHOP), "s3://acme-staging", WAREHOUSE)
+
+
 def test_files_have_no_policies() -> None:
     assert policy(streams(SHOP), "file:///staging", WAREHOUSE) is None
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from firn.config.names import TableName
-from firn.errors import ConfigError, FirnError, StorageUnavailable
+from firn.errors import ConfigError, FirnError, StorageUnavailable, TransientError
 from firn.tables.outcome import Outcome
 from firn_spark import vended_keys
 from firn_spark.failures import failure_of
@@ -61,6 +61,16 @@ def test_the_keys_are_those_of_the_table_whose_folder_a_file_lies_in() -> None:
     assert key_of("s3://lake/t2/data/a.parquet") is None
     assert key_of("s3://elsewhere/t/data/a.parquet") is None
     assert key_of("file:///lake/t/data/a.parquet") is None
+
+
+def test_a_table_whose_requests_its_catalog_signs_itself_is_refused_by_name_and_not_held_for_it() -> None:
+    signs = {"s3.remote-signing-enabled": "true"}
+    with pytest.raises(TransientError, match=r"s3\.remote-signing-enabled.*vended-credentials"):
+        remember("s3://lake/t", signs)
+    remember("s3://lake/t", signs | CONFIG)
+    remember("s3://lake/u", signs, {"s3://lake/u": CONFIG})
+    assert key_of("s3://lake/u/data/a.parquet") == "VENDED"
+    remember("s3://lake/v", {"s3.remote-signing-enabled": "false"})
 
 
 def test_what_lies_beside_the_table_is_its_own_too_and_the_nearest_prefix_counts() -> None:

@@ -40,6 +40,15 @@ class Secrets:
         self._kept[place] = self._clock(), keys
         return keys
 
+    def text(self, place: str) -> str:
+        """The newest text at a place, whole, and not kept: a file of credentials is one. Raises as `keys`, and
+        ValueError, whose text says what to write, for what is no place."""
+        found = place_of(place)
+        texts = self._stores[found.store](found.name)
+        if not texts or not texts[0].strip():
+            raise ConfigError(f"there is no secret at {place}")
+        return texts[0]
+
 
 def _of_file(name: str) -> list[str]:
     try:

@@ -46,6 +46,8 @@ PRODUCTS: Final = (
     Product("Snowflake Open Catalog", "rest", r"\.snowflakecomputing\.com", UNTRIED, _SETTINGS),
     Product("Google BigLake", "rest", r"//biglake\.googleapis\.com", UNTRIED, _SETTINGS),
     Product("Unity Catalog", "rest", r"databricks\.(com|net)|/unity-catalog", UNTRIED, _SETTINGS),
+    Product("Cloudflare R2 Data Catalog", "rest", r"//catalog\.cloudflarestorage\.com", UNTRIED, _SETTINGS),
+    Product("Lakekeeper", "rest", r"lakekeeper[^/]*/catalog/?$", UNTRIED, _SETTINGS),
     Product("Apache Polaris", "rest", r"/api/catalog/?$", UNTRIED, _SETTINGS),
     Product(
         "Iceberg REST", "rest", "", TRIED,

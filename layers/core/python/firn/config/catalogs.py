@@ -84,6 +84,27 @@ READ_ONLY: Final = (
 )
 
 
+SIGNED_BY_CATALOG: Final = "s3.remote-signing-enabled"
+"""The property by which a REST catalog says that each request for a table's files is signed by it, for both engines."""
+
+_SIGNER: Final = "s3.signer"  # PyIceberg's own name for who signs
+_VENDED: Final = "s3.access-key-id"
+
+NOT_SIGNED: Final = (
+    f"the catalog signs each request for this table's files itself ({SIGNED_BY_CATALOG}) and gives out no keys to "
+    "them; Firn reads and writes files by keys. Have it give out keys with a table (vended credentials; write "
+    "header.X-Iceberg-Access-Delegation: vended-credentials under catalog.properties), or turn remote signing off for "
+    "its warehouse and give jobs and readers keys of their own (docs/catalogs.md)"
+)
+
+
+def is_signed_by_catalog(told: Mapping[str, str], properties: Mapping[str, str]) -> bool:
+    """Whether a table's files can be had by requests that its catalog signs alone. `told`: what came with the table;
+    `properties`: the catalog's, and what came with the table."""
+    signs = properties.get(SIGNED_BY_CATALOG, "").lower() == "true" or bool(properties.get(_SIGNER))
+    return signs and not told.get(_VENDED)
+
+
 def is_read_only(properties: Mapping[str, str]) -> bool:
     """Whether a catalog with these properties, its server's among them, is one that Firn commits nothing to."""
     return properties.get(NESSIE, "").lower() == "true"

@@ -93,7 +93,7 @@ def open_store(url: str, *, seconds: int = 8, keys: Mapping[str, Any] | None = N
         options |= s3_options(os.environ) if keys is None else keys
         endpoint = options.get("endpoint", "")
     elif parts.scheme in cloud_stores.AZURE:
-        environment = cloud_stores.with_azure_key(os.environ)
+        environment = cloud_stores.with_cloud_secrets(os.environ)
         options |= cloud_stores.azure_options(url, environment)
         endpoint = cloud_stores.azure_endpoint(environment)
     elif parts.scheme in cloud_stores.GOOGLE:

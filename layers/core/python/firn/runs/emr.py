@@ -170,8 +170,8 @@ def _expect_no_secret(words: Sequence[str]) -> None:
 def _holds_secret(where: str, held: str) -> ConfigError:
     return ConfigError(
         f"{where} of a job holds {held} and whoever may look at job runs could read it: take it out, and name "
-        "the place of the secret instead (firn.credential behind the catalog's address, FIRN_AZURE_KEY "
-        "or FIRN_AZURE_SAS for a storage account), which the job reads by itself"
+        "the place of the secret instead (firn.credential behind the catalog's address; FIRN_AZURE_KEY, "
+        "FIRN_AZURE_SAS, FIRN_AZURE_CLIENT_SECRET or FIRN_GOOGLE_CREDENTIALS for a storage), which the job reads"
     )
 
 

@@ -34,25 +34,31 @@ def policy(
     catalog: str = "",
     files: Sequence[str] = (),
 ) -> str | None:
-    """The policy for a job of these streams, as JSON; None unless both are in S3, or if even the widest is too long.
+    """The policy for a job of these streams, as JSON; None unless staging is in S3, or if even the widest is too long.
 
     `staging`, `warehouse`, `catalog`: URLs; `partition`: the first part of the account's ARNs; `files`: addresses of
-    file sinks beside those of `streams`.
+    file sinks beside those of `streams`. What a job may do in a warehouse on Azure or Google, its identity there says.
     """
     log, lake = urlsplit(staging), urlsplit(warehouse)
-    if (log.scheme, lake.scheme) != ("s3", "s3"):
+    if log.scheme != "s3" or lake.scheme not in ("s3", "gs", "abfss"):
         return None
     arn = f"arn:{partition}:s3:::"
-    tables = f"arn:{partition}:glue:*:*:" if catalog.startswith(GLUE) else None
+    tables = f"arn:{partition}:glue:*:*:" if _is_glue(catalog) else None
     named = [one.files.to for s in streams for one in s.pipelines if one.files is not None]
-    sinks = _sinks([*named, *files], arn, (log.netloc, lake.netloc))
-    for objects, known in _ways(
-        streams, arn + _place(log.netloc, log.path), arn + _place(lake.netloc, lake.path), tables
-    ):
-        text = _document([f"{arn}{log.netloc}/*", f"{arn}{lake.netloc}/*"], objects + sinks, known)
+    buckets = [one.netloc for one in (log, lake) if one.scheme == "s3"]
+    sinks = _sinks([*named, *files], arn, buckets)
+    place = arn + _place(lake.netloc, lake.path) if lake.scheme == "s3" else None
+    for objects, known in _ways(streams, arn + _place(log.netloc, log.path), place, tables):
+        text = _document([f"{arn}{bucket}/*" for bucket in buckets], objects + sinks, known)
         if len(text) <= LONGEST:
             return text
     return None
+
+
+def _is_glue(catalog: str) -> bool:
+    """Whether Glue is asked: by its own API, or by its Iceberg REST endpoint."""
+    host = urlsplit(catalog).hostname or ""
+    return catalog.startswith(GLUE) or (host.startswith(("glue.", "glue-fips.")) and ".amazonaws.com" in host)
 
 
 def _sinks(addresses: Sequence[str], arn: str, buckets: Sequence[str]) -> list[str]:
@@ -77,7 +83,7 @@ def _document(buckets: Sequence[str], objects: Sequence[str], tables: Sequence[s
 
 
 def _ways(
-    streams: Sequence[StreamConfig], log: str, lake: str, glue: str | None
+    streams: Sequence[StreamConfig], log: str, lake: str | None, glue: str | None
 ) -> Iterable[tuple[list[str], list[str]]]:
     """From the narrowest to the widest: objects in S3, tables in Glue."""
     common = [f"{log}/config/*", f"{log}/code/*", f"{log}/tier/*"]
@@ -89,7 +95,8 @@ def _ways(
     rules = [rule for s in streams for rule in s.targets if rule.to]
     for logs in (common + each, [f"{log}/*"]):
         for depth, depth_in_glue in _DEPTHS:
-            objects = logs + sorted({f"{lake}/{place}" for rule in rules for place in _places(rule, depth)})
+            files = {f"{lake}/{place}" for rule in rules for place in _places(rule, depth)} if lake else set()
+            objects = logs + sorted(files)
             tables = {f"{glue}{place}" for rule in rules for place in _in_glue(rule, depth_in_glue)} if glue else set()
             yield objects, [f"{glue}catalog", *sorted(tables)] if glue else []
 

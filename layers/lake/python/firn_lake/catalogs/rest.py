@@ -8,11 +8,13 @@ A request that is refused for its token (401, 419) was not done: it is sent once
 """
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from pyiceberg.catalog.rest import OAUTH2_SERVER_URI, Endpoints, RestCatalog
 from pyiceberg.exceptions import BadRequestError, CommitFailedException
+from pyiceberg.io import FileIO
 from pyiceberg.table import CommitTableResponse, CreateTableTransaction, Table
 from requests import PreparedRequest, Response, Session
 from requests.adapters import HTTPAdapter
@@ -20,7 +22,17 @@ from requests.exceptions import ConnectionError as NoConnection
 from requests.exceptions import ConnectTimeout, RequestException
 from urllib3.exceptions import ConnectTimeoutError, MaxRetryError, NewConnectionError
 
-from firn.config.catalogs import ANSWER, ANSWER_SECONDS, CONNECT, CONNECT_SECONDS, CREDENTIALS, READ_ONLY, is_read_only
+from firn.config.catalogs import (
+    ANSWER,
+    ANSWER_SECONDS,
+    CONNECT,
+    CONNECT_SECONDS,
+    CREDENTIALS,
+    NOT_SIGNED,
+    READ_ONLY,
+    is_read_only,
+    is_signed_by_catalog,
+)
 from firn.errors import ConfigError, TransientError, UnknownOutcome
 from firn_lake.catalogs.rest_tokens import CatalogTokens, without
 
@@ -33,6 +45,7 @@ _REFUSED: Final = {
     419: "the token has expired (AuthorizationExpired)",
 }
 _MOST_SAID: Final = 300
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 _OVERTAKEN: Final = ("older than last sequence number", "first-row-id is behind table next-row-id")
 """So Iceberg says that another snapshot has taken a commit's number or row ids. Servers with Iceberg before 1.10, and
@@ -78,6 +91,13 @@ class _RestCatalog(RestCatalog):
     def register_table(self, *given: Any, **named: Any) -> Table:
         self._check_writable()
         made: Table = super().register_table(*given, **named)
+        return made
+
+    def _load_file_io(self, properties: Mapping[str, str] = _NOTHING, location: str | None = None) -> FileIO:  # type: ignore[override]
+        """Of a table. Raises ConfigError where its catalog alone may sign requests for its files."""
+        if is_signed_by_catalog(properties, {**self.properties, **properties}):
+            raise ConfigError(NOT_SIGNED)
+        made: FileIO = super()._load_file_io(dict(properties), location)
         return made
 
     def _check_writable(self) -> None:
