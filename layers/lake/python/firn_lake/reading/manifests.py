@@ -6,14 +6,16 @@ its own. The least recently used go first.
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pyiceberg.expressions import BooleanExpression
-from pyiceberg.expressions.visitors import ResidualEvaluator, UnpartitionedResidualEvaluator
-from pyiceberg.manifest import DataFile, ManifestContent, ManifestEntry, ManifestFile
-from pyiceberg.table import ManifestGroupPlanner
+from pyiceberg.manifest import DataFile, DataFileContent, ManifestContent, ManifestEntry, ManifestFile
+from pyiceberg.table import FileScanTask, ManifestGroupPlanner
 from pyiceberg.utils.concurrent import ExecutorFactory
+
+from firn_lake.reading.delete_index import DeleteIndex
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -79,11 +81,26 @@ class Planner(ManifestGroupPlanner):
 
         return ExecutorFactory.get_or_create().map(fitting, wanted)
 
-    def _build_residual_evaluator(self, spec_id: int) -> Callable[[DataFile], ResidualEvaluator]:  # noqa: ARG002
-        # PyIceberg 0.12 fails (TypeError) to tell what is left of a comparison within a partition whose value is null.
-        # Nobody asks: rows are filtered by the whole filter.
-        whole = UnpartitionedResidualEvaluator(self.table_metadata.schema(), self.row_filter)
-        return lambda _file: whole
+    def plan_files(
+        self, manifests: Iterable[ManifestFile], manifest_entry_filter: Callable[[ManifestEntry], bool] = lambda _: True
+    ) -> Iterable[FileScanTask]:
+        """The data files that the filter leaves, each with its files of deletes, by one look at each of both. Raises
+        ValueError for deletes by equality."""
+        data: list[ManifestEntry] = []
+        deletes = DeleteIndex()
+        for entry in chain.from_iterable(self.plan_manifest_entries(manifests)):
+            if not manifest_entry_filter(entry):
+                continue
+            match entry.data_file.content:
+                case DataFileContent.DATA:
+                    data.append(entry)
+                case DataFileContent.POSITION_DELETES:
+                    deletes.add(entry)
+                case _:
+                    raise ValueError("equality deletes are not read")
+        # What is left of the filter within a partition nobody asks: rows are filtered by the whole of it. PyIceberg
+        # 0.12 fails (TypeError) to tell it of a comparison within a partition whose value is null.
+        return [FileScanTask(one.data_file, cast("set[DataFile]", deletes.of(one)), self.row_filter) for one in data]
 
 
 class Asked:
