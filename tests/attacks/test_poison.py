@@ -68,7 +68,6 @@ POISONS: dict[str, tuple[str, dict[str, Any]]] = {
     "a number beyond a double": ("type_mismatch", {"after": '{"id":9,"x":1e999}'}),
     "a key of more digits than Python reads": ("bad_image", {"after": f'{{"id":{DIGITS}}}'}),
     "an image before that is cut off": ("bad_image", {"op": "u", "before": "[1"}),
-    # Without a schema it would have a say in the key's type, as a row's has: text holds it.
     "a row that is nested": ("too_deep", {"after": f'{{"id":9,"x":{DEEP}}}'}),
     "a deleted key that is nested": (
         "too_deep",

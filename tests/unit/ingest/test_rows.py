@@ -327,7 +327,7 @@ def test_a_condition_says_which_rows_are_deletes() -> None:
     assert [(row["before"], row["after"]) for row in found[:2]] == [
         (json.dumps(sent[0]), None), (None, json.dumps(sent[1]))
     ]  # fmt: skip
-    lines = b"\n".join([b'{"id": 1, "status": "go\\u006ee"}', b'{"id": 2, "status": ' + b"[" * 900 + b"]" * 900 + b"}"])
+    lines = b"\n".join([b'{"id": 1, "status": "go\\u006ee"}', b'{"id": 2, "status": ' + b"[" * 790 + b"]" * 790 + b"}"])
     assert [row["op"] for row in staged(store, post(store, lines, by=by))] == ["d", "c"]
 
 

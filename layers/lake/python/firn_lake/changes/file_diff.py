@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyiceberg.manifest import DataFile, DataFileContent, ManifestContent, ManifestEntry, ManifestFile
-from pyiceberg.table.delete_file_index import DeleteFileIndex
 
+from firn_lake.reading.delete_index import DeleteIndex
 from firn_lake.reading.files import Source
 from firn_lake.reading.positions import NONE, Place, Positions, place, without
 from firn_lake.reading.unreadable import reading
@@ -90,9 +90,7 @@ class _Side:
     def deleted(self, entry: ManifestEntry) -> pa.Array:
         """The rows of a data file that are deleted on this side."""
         file = entry.data_file
-        return self._positions.of(
-            file.file_path, self._index.for_data_file(entry.sequence_number or 0, file, partition_key=file.partition)
-        )
+        return self._positions.of(file.file_path, self._index.of(entry))
 
     def entries(self, manifest: ManifestFile) -> list[ManifestEntry]:
         """What is live of a manifest."""
@@ -100,13 +98,13 @@ class _Side:
             return manifest.fetch_manifest_entry(self._source.io, discard_deleted=True)
 
     @cached_property
-    def _index(self) -> DeleteFileIndex:
-        index = DeleteFileIndex()
+    def _index(self) -> DeleteIndex:
+        index = DeleteIndex()
         for manifest in self.deletes.values():
             for entry in self.entries(manifest):
                 if entry.data_file.content == DataFileContent.EQUALITY_DELETES:
                     raise equality_deletes(self._source.table, self._id)
-                index.add_delete_file(entry, partition_key=entry.data_file.partition)
+                index.add(entry)
         return index
 
 

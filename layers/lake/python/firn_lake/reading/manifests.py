@@ -9,17 +9,18 @@ which may be alike and compress well; in memory an entry takes about 4 KB. The l
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from pyiceberg.expressions import BooleanExpression
-from pyiceberg.expressions.visitors import ResidualEvaluator, UnpartitionedResidualEvaluator
 from pyiceberg.manifest import DataFile, DataFileContent, ManifestContent, ManifestEntry, ManifestFile
-from pyiceberg.table import ManifestGroupPlanner
+from pyiceberg.table import FileScanTask, ManifestGroupPlanner
 from pyiceberg.table.delete_file_index import _referenced_data_file_path
 from pyiceberg.typedef import Record
 from pyiceberg.utils.concurrent import ExecutorFactory
 
+from firn_lake.reading.delete_index import DeleteIndex, partition_key
 from firn_lake.reading.manifest_sieve import sifted
 
 if TYPE_CHECKING:
@@ -133,11 +134,26 @@ class Planner(ManifestGroupPlanner):
         for found in pool.map(fitting, [one for one in some if own.may_have(one)]):
             yield [entry for entry in found if own.has(entry)]
 
-    def _build_residual_evaluator(self, spec_id: int) -> Callable[[DataFile], ResidualEvaluator]:  # noqa: ARG002
-        # PyIceberg 0.12 fails (TypeError) to tell what is left of a comparison within a partition whose value is null.
-        # Nobody asks: rows are filtered by the whole filter.
-        whole = UnpartitionedResidualEvaluator(self.table_metadata.schema(), self.row_filter)
-        return lambda _file: whole
+    def plan_files(
+        self, manifests: Iterable[ManifestFile], manifest_entry_filter: Callable[[ManifestEntry], bool] = lambda _: True
+    ) -> Iterable[FileScanTask]:
+        """The data files that the filter leaves, each with its files of deletes, by one look at each of both. Raises
+        ValueError for deletes by equality."""
+        data: list[ManifestEntry] = []
+        deletes = DeleteIndex()
+        for entry in chain.from_iterable(self.plan_manifest_entries(manifests)):
+            if not manifest_entry_filter(entry):
+                continue
+            match entry.data_file.content:
+                case DataFileContent.DATA:
+                    data.append(entry)
+                case DataFileContent.POSITION_DELETES:
+                    deletes.add(entry)
+                case _:
+                    raise ValueError("equality deletes are not read")
+        # What is left of the filter within a partition nobody asks: rows are filtered by the whole of it. PyIceberg
+        # 0.12 fails (TypeError) to tell it of a comparison within a partition whose value is null.
+        return [FileScanTask(one.data_file, cast("set[DataFile]", deletes.of(one)), self.row_filter) for one in data]
 
 
 class _Touched:
@@ -153,7 +169,7 @@ class _Touched:
         for entry in entries:
             number = entry.sequence_number or 0
             self._least = number if self._least is None else min(self._least, number)
-            self._partitions.add(_key(entry.data_file))
+            self._partitions.add(partition_key(entry.data_file))
             self._paths.add(entry.data_file.file_path)
 
     def may_have(self, manifest: ManifestFile) -> bool:
@@ -169,11 +185,7 @@ class _Touched:
         if file.content != DataFileContent.POSITION_DELETES:
             return True
         path = _referenced_data_file_path(file)
-        return path in self._paths if path else _key(file) in self._partitions
-
-
-def _key(file: DataFile) -> tuple[Any, ...]:
-    return file.spec_id or 0, *file.partition._data
+        return path in self._paths if path else partition_key(file) in self._partitions
 
 
 class _OfPartition(NamedTuple):
