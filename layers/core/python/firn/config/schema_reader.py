@@ -225,6 +225,8 @@ def _no_type(word: str) -> str:
         return f"{shown(word)} is for columns:; a schema keeps it as json, or as a list of structs"
     if word.startswith("struct"):
         example = "type: struct, fields: [{name: a, type: int64}]"
+    if word == "wkb":
+        return f"{shown(word)} is for columns:; a schema keeps it as binary"
     return f"{shown(word)} is for columns:; a schema says it as {example}"
 
 
