@@ -1,4 +1,4 @@
-"""Columns that firn.yaml declares with a default: the same changes give the same table, split, doubled and in any order,
+"""Columns that firn.yaml declares with a default: the same changes give the same table, split, doubled, in any order,
 whenever the column came."""
 
 import json
