@@ -161,9 +161,13 @@ def test_a_mirror_over_a_mirror_reads_the_defaults_of_its_base(lake: Make) -> No
     assert found == {0: ("v0", 5), 1: ("new", 5), 2: ("v2", 7), 3: ("newer", 5)}
 
 
-def declares(one: Lake, columns: str, more: str = "") -> None:
+def declared(columns: str) -> str:
+    return config(f"key: [id], format: 3, columns: {{id: long, {columns}}}")
+
+
+def declares(one: Lake, columns: str) -> None:
     """From now on."""
-    one.config = published_configs.publish(one.store, config(f"{THREE}, columns: {{{columns}}}{more}"))
+    one.config = published_configs.publish(one.store, declared(columns))
 
 
 def field(one: Lake, name: str) -> dict[str, Any]:
@@ -204,7 +208,7 @@ def test_a_column_that_is_declared_with_a_default_comes_with_it(
     assert {key: value for key, (value,) in told(one, "x").items()} == expected | {6: 5, 7: 8, 11: 8}
     assert (field(one, "x")["initial-default"], field(one, "x")["write-default"]) == (5, 8)
     assert field(one, "x")["type"] == "long"
-    declares(one, "")
+    declares(one, "v: string")
     one.land([event("u", 300, row(0, v="newest"))])
     assert told(one, "x")[0] == (8,), "what is declared no more stays in the table"
 
@@ -229,7 +233,7 @@ def test_a_column_of_each_type_may_be_declared_with_a_default(lake: Make, tmp_pa
     one.land([event("c", 20, row(1)), event("c", 21, row(2) | {"c0": None})])
     assert told(one, *names.values()) == {0: expected, 1: expected, 2: (None, *expected[1:])}
     fields = loaded(one).state.fields
-    made = Lake(one.spark, tmp_path / "made", config(f"{THREE}, columns: {{{columns}}}"))
+    made = Lake(one.spark, tmp_path / "made", declared(columns))
     made.land([event("c", 20, row(1))])
     assert told(made, *names.values()) == {1: expected}
     same = [
