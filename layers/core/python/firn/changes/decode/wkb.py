@@ -52,7 +52,7 @@ class _Walk:
                 if len(left) > MAX_DEPTH:
                     raise mismatch(f"the geometry has collections more than {MAX_DEPTH} deep")
         if self._place != len(self._data):
-            raise mismatch("there are bytes behind the geometry")
+            raise mismatch(_CUT if self._place > len(self._data) else "there are bytes behind the geometry")
         return b"".join([*self._pieces, self._data[self._kept :]]) if self._pieces else self._data
 
     def _one(self) -> int:
@@ -74,27 +74,26 @@ class _Walk:
         self._place = behind
         width = 8 * (2 + z + m)
         if kind == _POINT:
-            self._skip(width)
+            self._place += width
         elif kind in _LINES:
-            self._skip(width * self._number(count))
+            self._points(count, width)
         elif kind in _RINGS:
             for _ in range(self._number(count)):
-                self._skip(width * self._number(count))
+                self._points(count, width)
         elif kind in _PARTS:
             return self._number(count)
         else:
             raise mismatch("the geometry is of a kind that WKB does not have")
         return 0
 
+    def _points(self, count: struct.Struct, width: int) -> None:
+        number = self._number(count)
+        self._place += width * number
+
     def _number(self, count: struct.Struct) -> int:
         (number,) = count.unpack_from(self._data, self._place)
         self._place += 4
         return int(number)
-
-    def _skip(self, size: int) -> None:
-        self._place += size
-        if self._place > len(self._data):
-            raise mismatch(_CUT)
 
 
 def wkb_of(value: Any) -> bytes:
