@@ -779,4 +779,49 @@ MUTANTS: Final = (
         ("tests/unit/changes/test_column_defaults.py"
          "::test_no_default_stands_in_for_a_key_and_a_column_of_another_type_has_none",),
     ),
+    Mutant(
+        "a column with a default comes without it for the rows that are there",
+        f"{_CORE}/changes/decode/column_defaults.py",
+        '"initial-default": told, ',
+        "",
+        ("tests/property/test_declared_defaults.py"
+         "::test_rows_from_before_the_column_and_changes_that_do_not_name_it_have_its_default",),
+    ),
+    Mutant(
+        "another declared default is none of the table's",
+        f"{_CORE}/tables/planning.py",
+        "if not promoted or not same_default(new_type, now.default, column.default):",
+        "if not promoted:",
+        ("tests/property/test_declared_defaults.py"
+         "::test_another_default_is_for_changes_from_then_on_and_changes_no_row",),
+    ),
+    Mutant(
+        "epochs of two declared defaults are committed by one of them",
+        f"{_CORE}/dispatch/schema_ranges.py",
+        "if one.default is not None)",
+        "if False)",
+        ("tests/unit/config/test_column_declarations.py::test_a_range_ends_where_another_default_is_declared",),
+    ),
+    Mutant(
+        "a geometry keeps its reference system, of which its readers know nothing",
+        f"{_CORE}/changes/decode/wkb.py",
+        "if head != code:",
+        "if False:",
+        ("tests/property/test_wkb.py::test_what_postgis_writes_becomes_what_iso_writes",),
+    ),
+    Mutant(
+        "a geometry that ends too soon is stored",
+        f"{_CORE}/changes/decode/wkb.py",
+        "if self._place != len(self._data):",
+        "if False:",
+        ("tests/property/test_wkb.py::test_bytes_that_are_cut_or_have_more_behind_are_refused",),
+    ),
+    Mutant(
+        "the far-away point in a column of geometries is a place",
+        f"{_CORE}/changes/decode/source_encodings.py",
+        'Encoding("geometry" if kind.holds("wkb") else "object", members=tuple(parts))',
+        'Encoding("object", members=tuple(parts))',
+        ("tests/unit/changes/test_geometries.py"
+         "::test_the_far_away_point_says_that_the_value_is_unavailable[struct<wkb: wkb, srid: int>-False]",),
+    ),
 )  # fmt: skip

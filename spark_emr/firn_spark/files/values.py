@@ -368,5 +368,5 @@ def _file_type(kind: Any) -> pa.DataType:
     precision, _, scale = kind.removeprefix("decimal(").removesuffix(")").partition(",")
     try:
         return arrow_type(Type("decimal", int(precision), int(scale)) if scale else Type(kind))
-    except KeyError:
+    except (KeyError, ValueError):
         raise TerminalError(f"a column of type {kind}, of which Firn can't write files; drop it") from None

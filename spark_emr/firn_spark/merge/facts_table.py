@@ -168,7 +168,7 @@ class FactsTable:
         """The table, made if there is none, with all columns that these facts need. Raises fence.LostRace."""
         if self.table is not None:
             there = {field["name"] for field in self.table.state.fields}
-            missing = tuple(column for column in plan.columns if column.name not in there)
+            missing = tuple(Column(column.name, column.type) for column in plan.columns if column.name not in there)
             # By its own types: where a commit had no facts, they stayed as they were.
             own = self._types()
             late = [column for column in plan.columns if own.get(column.name, column.type) != column.type]

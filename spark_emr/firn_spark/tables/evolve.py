@@ -8,11 +8,12 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from firn.changes.decode.column_defaults import default_json, defaults_json
 from firn.changes.decode.iceberg_fields import typed_json
 from firn.changes.decode.types import Column, Type, storable
 from firn.changes.metadata_columns import POSITION
 from firn.config.catalogs import READ_ONLY, is_read_only
-from firn.config.file_writing import OLDEST_FORMAT
+from firn.config.file_writing import DEFAULTS_FORMAT, OLDEST_FORMAT
 from firn.config.names import TableName, quoted
 from firn.config.partitions import Partition, in_words
 from firn.errors import ConfigError
@@ -130,7 +131,8 @@ class Tables:
         """Creates the table. Raises ValueError for a partition column that the table does not have, and what Iceberg
         raises if a twin was quicker: its table may have another key, and other columns."""
         self._create_namespace(name.namespace)
-        schema = self._schema([*columns, *metadata])
+        defaults = int(properties.get(FORMAT_VERSION, OLDEST_FORMAT)) >= DEFAULTS_FORMAT
+        schema = self._schema([*columns, *metadata], defaults=defaults)
         spec = self._partition_spec(name, schema, columns, partition_by)
         location = f"{warehouse.rstrip('/')}/{name.slug}"
         settings = java_class(self._spark, "java.util.HashMap")()
@@ -154,20 +156,29 @@ class Tables:
         return self._catalog.buildTable(self._identifier(table.name), table.java.schema())
 
     def evolve(self, table: Table, plan: ColumnPlan, metadata: Sequence[Column], relaxed: Sequence[str] = ()) -> Table:
-        """Adds the plan's new columns (optional), widens, and makes the columns `relaxed` optional, in one commit."""
+        """Adds the plan's new columns (optional), widens, and makes the columns `relaxed` optional, in one commit, with
+        the defaults that are due."""
         there = {field["name"] for field in table.state.fields}
         added = [column for column in (*plan.added, *metadata) if column.name not in there]
-        if not (added or plan.widened or relaxed):
+        # The branch of a rebuild may be of a table that is yet to be upgraded: its rows are all written.
+        defaults = table.state.version >= DEFAULTS_FORMAT
+        defaulted = plan.defaulted if defaults else ()
+        if not (added or plan.widened or relaxed or defaulted):
             return table
         update = table.java.updateSchema()
         for column in added:
             # Without a parent a dot in the name is part of the name, not a path.
-            update = update.addColumn(None, column.name, iceberg_type(self._spark, column.type))
+            told = [None, column.name, iceberg_type(self._spark, column.type)]
+            if defaults and column.default is not None:
+                told.append(default_literal(self._spark, column))
+            update = update.addColumn(*told)
         was = {column.name: column.type for column in table.columns()[0]}
         for column in plan.widened:
             update = self._widen(update, column.name, column.type, storable(was[column.name]))
         for name in relaxed:
             update = update.makeColumnOptional(name)
+        for column in defaulted:
+            update = update.updateColumnDefault(column.name, default_literal(self._spark, column))
         update.commit()
         return self.look_again(table)
 
@@ -237,11 +248,12 @@ class Tables:
             if not self._catalog.namespaceExists(of):
                 raise
 
-    def _schema(self, columns: Sequence[Column]) -> Any:
+    def _schema(self, columns: Sequence[Column], *, defaults: bool = False) -> Any:
         # Ids only have to differ here: the catalog assigns fresh ones. Parts take theirs from above the fields.
         parts = count(len(columns) + 1)
         fields = [
             {"id": place, "name": column.name, "required": column.required, "type": typed_json(column.type, parts)}
+            | (defaults_json(column) if defaults else {})
             for place, column in enumerate(columns, start=1)
         ]
         parser = java_class(self._spark, f"{_ICEBERG}.SchemaParser")
@@ -261,6 +273,15 @@ class Tables:
             apply = getattr(builder, partition.transform)
             builder = apply(partition.column) if partition.size is None else apply(partition.column, partition.size)
         return builder.build()
+
+
+def default_literal(spark: SparkSession, column: Column) -> Any:
+    """The default of a column, whose type has no parts, as an org.apache.iceberg.expressions.Literal."""
+    told = default_json(column.type, column.default)
+    if column.type.name in ("binary", "fixed"):
+        told = bytes.fromhex(told)
+    kind = iceberg_type(spark, column.type)
+    return java_class(spark, f"{_ICEBERG}.expressions.Literal").of(told).to(kind)
 
 
 def no_column(name: TableName, partition: Partition) -> str:

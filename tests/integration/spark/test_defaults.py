@@ -1,4 +1,5 @@
-"""Columns with defaults, which other engines add in Iceberg's format 3: what rows have that no change told a value of.
+"""Columns with defaults, in Iceberg's format 3: what rows have that no change told a value of. Other engines add them,
+and firn.yaml declares them.
 
 Rows from before the column have its initial default, whatever reads them and writes them again; new rows that name no
 value have its write default.
@@ -7,11 +8,15 @@ value have its write default.
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
 
+from firn.dispatch.schema_ranges import of_one_schema
+from firn.log import published_configs
+from firn.log.epochs import read_range
 from firn_lake.catalogs import nano_defaults  # noqa: F401 (as it is imported)
 from firn_lake.lake import Lake as Reader
 from firn_spark.driver import small_files
@@ -154,3 +159,84 @@ def test_a_mirror_over_a_mirror_reads_the_defaults_of_its_base(lake: Make) -> No
     one.land([event("u", 102, row(3, v="newer"))])
     found = {each["id"]: (each["v"], each["x"]) for each in one.rows("lake.wide")}
     assert found == {0: ("v0", 5), 1: ("new", 5), 2: ("v2", 7), 3: ("newer", 5)}
+
+
+def declared(columns: str) -> str:
+    return config(f"key: [id], format: 3, columns: {{id: long, {columns}}}")
+
+
+def declares(one: Lake, columns: str) -> None:
+    """From now on."""
+    one.config = published_configs.publish(one.store, declared(columns))
+
+
+def field(one: Lake, name: str) -> dict[str, Any]:
+    """The column as the table's metadata has it."""
+    return next(dict(field) for field in loaded(one).state.fields if field["name"] == name)
+
+
+@HOMES
+def test_a_column_that_is_declared_with_a_default_comes_with_it(
+    lake: Make, monkeypatch: pytest.MonkeyPatch, home: str
+) -> None:
+    commit_in(home, monkeypatch, events=3, one_task=3)
+    one = lake(config(THREE))
+    one.land([event("c", 10 + n, row(n)) for n in range(8)])
+    declares(one, "x: {type: int, default: 5}")
+    changes = [
+        event("u", 100, row(1, v="new", w=GONE)), event("c", 101, row(9)), event("d", 102, None, row(2)),
+        event("u", 103, row(3, v="new") | {"x": 6}), event("u", 104, row(4) | {"x": None}),
+        event("u", 105, row(10), row(5)),
+    ]  # fmt: skip
+    one.post(changes)
+    expected = {0: 5, 1: 5, 3: 6, 4: None, 6: 5, 7: 5, 9: 5, 10: 5}
+    read = Reader(one.catalog, lambda: one.store)
+    assert {each["id"]: each["x"] for each in read.sql("SELECT id, x FROM lake.t", fresh=True).pylist()} == expected
+    assert one.commit(one.seal()) == 0, one.lines
+    way = one.line("lake.t")["way"]
+    assert (way["lookup"], way.get("foreign_files")) == (home, None), "no file need be rewritten for it"
+    assert {key: value for key, (value,) in told(one, "x").items()} == expected
+    assert (field(one, "x")["initial-default"], field(one, "x")["write-default"]) == (5, 5)
+    # Another default is for what comes from then on. Epochs of before are judged by theirs, though they wait.
+    one.post([event("u", 200, row(6, v="newer"))])
+    before = one.seal()
+    declares(one, "x: {type: long, default: 8}")
+    one.post([event("u", 201, row(7, v=GONE)), event("c", 202, row(11))])
+    after = one.seal()
+    assert of_one_schema(one.store, "spec", read_range(one.store, "spec", before, after))[-1].n == before
+    assert [one.commit(n) for n in (before, after)] == [0, 0]
+    assert {key: value for key, (value,) in told(one, "x").items()} == expected | {6: 5, 7: 8, 11: 8}
+    assert (field(one, "x")["initial-default"], field(one, "x")["write-default"]) == (5, 8)
+    assert field(one, "x")["type"] == "long"
+    declares(one, "v: string")
+    one.land([event("u", 300, row(0, v="newest"))])
+    assert told(one, "x")[0] == (8,), "what is declared no more stays in the table"
+
+
+def test_a_column_of_each_type_may_be_declared_with_a_default(lake: Make, tmp_path: Path) -> None:
+    told_of = {
+        "boolean": ("false", False), "long": (str(2**40), 2**40), "float": ("0.5", 0.5), "double": ("-0.0", -0.0),
+        "decimal(9,2)": ("1.5", Decimal("1.50")), "date": ("2024-02-29", date(2024, 2, 29)),
+        "timestamp": ("'2024-02-29T01:02:03.456789'", datetime(2024, 2, 29, 1, 2, 3, 456789)),
+        "timestamptz": ("'2024-02-29T01:02:03+01:00'", datetime(2024, 2, 29, 0, 2, 3, tzinfo=UTC)),
+        "string": ("'5'", "5"), "uuid": (VALUES["uuid"].upper(), VALUES["uuid"]),
+        "binary": ("'AP8='", b"\0\xff"), "fixed[2]": ("'AP8='", b"\0\xff"), "time": ("'01:02:03'", "01:02:03.000000"),
+        "unsigned long": (str(2**64 - 1), Decimal(2**64 - 1)),
+        "wkb": ("0020000001000010E6" + "00" * 16, bytes.fromhex("0000000001" + "00" * 16)),
+    }  # fmt: skip
+    names = {kind: f"c{n}" for n, kind in enumerate(told_of)}
+    columns = ", ".join(f"{names[kind]}: {{type: '{kind}', default: {text}}}" for kind, (text, _) in told_of.items())
+    expected = tuple(value for _, value in told_of.values())
+    one = lake(config(THREE))
+    one.land([event("c", 10, row(0))])
+    declares(one, columns)
+    one.land([event("c", 20, row(1)), event("c", 21, row(2) | {"c0": None})])
+    assert told(one, *names.values()) == {0: expected, 1: expected, 2: (None, *expected[1:])}
+    fields = loaded(one).state.fields
+    made = Lake(one.spark, tmp_path / "made", declared(columns))
+    made.land([event("c", 20, row(1))])
+    assert told(made, *names.values()) == {1: expected}
+    same = [
+        [f | {"id": 0} for f in some if f["name"] in names.values()] for some in (fields, loaded(made).state.fields)
+    ]
+    assert same[0] == same[1], "it is one table, whether the column is older than its rows or not"

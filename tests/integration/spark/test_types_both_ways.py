@@ -4,6 +4,7 @@ engine, as plain rows and as Debezium's events with their schema. What a type is
 import base64
 import json
 import math
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
@@ -95,6 +96,19 @@ def in_pairs(some: list[tuple[Any, Any]], sent: Callable[[Any], Any]) -> list[li
     return [[str(key), None if value is None else sent(value)] for key, value in some]
 
 
+def ewkb(iso: bytes) -> bytes:
+    """A point as PostGIS writes it, with a reference system."""
+    return iso[:4] + b"\x20" + (4326).to_bytes(4, "little") + iso[5:]
+
+
+def as_geometry(iso: bytes, srid: int | None = 4326) -> dict[str, Any]:
+    """A point as Debezium has it of PostGIS."""
+    return {"wkb": in_base64(ewkb(iso)), "srid": srid}
+
+
+_POINTS = st.tuples(st.floats(), st.floats()).map(lambda at: b"\1\1\0\0\0" + struct.pack("<2d", *at))
+_ZERO: Final = b"\1\1" + bytes(19)
+_GEOMETRY: Final = {"type": "struct", "name": "io.debezium.data.geometry.Geometry"}
 _INT = st.integers(-(2**31), 2**31 - 1)
 _PAIR = st.builds(lambda n, s: {"n": n, "s": s}, either(_INT), either(st.text(max_size=5)))
 _LISTS = st.lists(either(st.lists(either(decimals(9, 2)), max_size=2)), max_size=2)
@@ -126,6 +140,10 @@ KINDS: Final = {
     "fixeds": Kind("list<fixed[2]>", st.lists(either(st.binary(min_size=2, max_size=2)), max_size=3),
                    [[], [None, b"\0\xff"]], {"type": "array", "items": {"type": "bytes", "optional": True}},
                    lambda some: [None if one is None else in_base64(one) for one in some]),
+    "wkb": Kind("wkb", _POINTS, [_ZERO], _GEOMETRY, as_geometry, lambda iso: ewkb(iso).hex()),
+    "place": Kind("struct<wkb: wkb, srid: int>",
+                  st.builds(lambda iso, n: {"wkb": iso, "srid": n}, _POINTS, either(_INT)),
+                  [{"wkb": _ZERO, "srid": None}], _GEOMETRY, lambda one: as_geometry(one["wkb"], one["srid"])),
     "list": Kind("list<int>", st.lists(either(_INT), max_size=4), [[], [None], [1, None, 2]],
                  {"type": "array", "items": {"type": "int32", "optional": True}}),
     "lists": Kind("list<list<decimal(9,2)>>", _LISTS, [[], [None, []], [[None, Decimal("0.10")]]], None,
@@ -211,6 +229,8 @@ def as_json(name: str, value: Any) -> Any:
             return in_base64(value)
         case list() | tuple():
             return [as_json(name, one) for one in value]
+        case dict():
+            return {part: as_json(name, one) for part, one in value.items()}
         case date() | UUID() | Decimal():
             return str(value)
     return value

@@ -117,6 +117,8 @@ def test_columns_that_spark_can_not_open_are_told() -> None:
     assert "at holds a time" in str(unfed.unreadable([plain, {"id": 2, "name": "at", "type": "time"}]))
     inside = {"type": "struct", "fields": [{"id": 3, "name": "x", "type": "timestamp_ns", "required": False}]}
     assert "s holds a timestamp_ns" in str(unfed.unreadable([{"id": 2, "name": "s", "type": inside}]))
+    for kind in ("geometry", "geometry(srid:4326)", "geography(OGC:CRS84, spherical)"):
+        assert "g holds a geo" in str(unfed.unreadable([{"id": 2, "name": "g", "type": kind}]))
     named = {"id": 4, "name": "time", "type": "timestamptz"}
     assert unfed.unreadable([named]) is None
 

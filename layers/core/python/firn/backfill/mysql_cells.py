@@ -207,6 +207,8 @@ def _others(column: MysqlColumn, kind: _Kind, settings: DecodeSettings) -> list[
             return [Form(_STRING, _bits(kind.first or 1)[1])]
         case name if name in _BYTES:
             return [Form(_STRING, _BINARY[settings.binary]), Form(_field("bytes"), _BASE64)]
+        case name if name in _SHAPES:
+            return [Form(_field("bytes"), _BASE64.replace("{}", "ST_AsBinary({})"))]
         case "date":
             return [Form(_field("int32"), f"DATEDIFF({_day(column, '%Y-%m-%d')}, '1970-01-01')")]
         case "datetime":

@@ -168,6 +168,8 @@ def _others(known: PgType | None, digits: int, settings: DecodeSettings, existin
                 since = "floor(round((extract(epoch FROM {}) * 1000000)::numeric) / 1000)::bigint"
             finite = f"CASE WHEN isfinite({{}}) THEN {since} END" if known.name == "timestamp" else since
             return [Form({"type": "int64", "optional": True}, finite)]
+        case "geometry" | "geography":
+            return [Form({"type": "bytes", "optional": True, "name": "firn.data.Hex"}, _TEXT)]
         case "uuid" | "bytea" | "timestamptz":
             return [Form(string, _expression(known, TypeCatalog(), settings)[0])]
     return []

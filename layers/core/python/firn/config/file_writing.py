@@ -17,6 +17,8 @@ MANIFEST: Final = "commit.manifest.target-size-bytes"
 OLDEST_FORMAT: Final = 2
 NEWEST_FORMAT: Final = 3
 """Iceberg's format versions that a table may have."""
+DEFAULTS_FORMAT: Final = 3
+"""The first of them whose columns may have defaults."""
 
 
 @dataclass(frozen=True)

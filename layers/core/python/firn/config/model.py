@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from firn.config.epoch_limits import Caps
 from firn.config.event_sources import NOTHING, EventSources
@@ -53,10 +53,12 @@ UNAVAILABLE = "__debezium_unavailable_value"
 @dataclass(frozen=True)
 class ColumnDeclaration:
     """What `columns:` says of a column. `source_precision` is the digits of a second that the source keeps (0 to 9):
-    Debezium's adaptive modes send timestamp(0..3) as milliseconds, (4..6) as microseconds. None: not said."""
+    Debezium's adaptive modes send timestamp(0..3) as milliseconds, (4..6) as microseconds. None: not said. `default`:
+    what rows have that no change told a value of, as decoded values of the stored type are; None: null."""
 
     type: "Type"
     source_precision: int | None = None
+    default: Any = None
 
 
 @dataclass(frozen=True)

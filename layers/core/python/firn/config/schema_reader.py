@@ -197,7 +197,7 @@ class _Reader:
         if node is None:
             section.note("default", "is null, which an absent field is anyway; leave the line out")
             return None
-        text = msgspec.json.encode(_value(node, field.type, json=field.written.source == row_schema.JSON))
+        text = msgspec.json.encode(value_of(node, field.type, json=field.written.source == row_schema.JSON))
         try:
             convert_exactly(field.type, field.written.source, text, nulls=False)
         except (Refused, msgspec.MsgspecError, UnicodeError) as error:
@@ -227,6 +227,8 @@ def _no_type(word: str) -> str:
         return f"{shown(word)} is for columns:; a schema keeps it as json, or as a list of structs"
     if word.startswith("struct"):
         example = "type: struct, fields: [{name: a, type: int64}]"
+    if word == "wkb":
+        return f"{shown(word)} is for columns:; a schema keeps it as binary"
     return f"{shown(word)} is for columns:; a schema says it as {example}"
 
 
@@ -265,14 +267,14 @@ def _unit(section: Section) -> Unit | None:
     return UNITS[word]
 
 
-def _value(node: Node, kind: Type, *, json: bool) -> Any:
+def value_of(node: Node, kind: Type, *, json: bool) -> Any:
     """A node as the JSON value that a field of this type would have. A word without quotes is text where only text
     can be meant."""
     if isinstance(node, Items):
-        return [_value(item, kind.element or types.STRING, json=json) for item in node.items]
+        return [value_of(item, kind.element or types.STRING, json=json) for item in node.items]
     if isinstance(node, Entries):
         inner = dict(kind.fields)
-        return {key.text: _value(one, inner.get(key.text, types.STRING), json=json) for key, one in node.entries}
+        return {key.text: value_of(one, inner.get(key.text, types.STRING), json=json) for key, one in node.entries}
     if node.is_null:
         return None
     word = _WORDS.get(node.text, node.text)

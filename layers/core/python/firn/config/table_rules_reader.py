@@ -4,25 +4,17 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from firn.changes.decode import row_schema, types
+from firn.changes.decode import types
 from firn.changes.metadata_columns import ASKED_METADATA
 from firn.config import partitions
+from firn.config.column_declarations import read_columns
 from firn.config.column_renames import read_renames
 from firn.config.file_writing_reader import read_bloom, read_file_writing
 from firn.config.maintenance import Care
 from firn.config.maintenance_reader import read_care
 from firn.config.model import ColumnDeclaration, SnapshotReads, TableRule, Update, Write
 from firn.config.modes import MODES
-from firn.config.names import (
-    ICEBERGS,
-    OWN,
-    RESERVED_NAMES,
-    RETYPED,
-    is_left_out,
-    is_own_column,
-    is_reserved,
-    too_long,
-)
+from firn.config.names import ICEBERGS, RESERVED_NAMES, is_left_out, is_reserved, too_long
 from firn.config.partitions import Partition
 from firn.config.problems import Section, shown, words
 from firn.config.schema_fields import check_fields
@@ -63,13 +55,13 @@ def _rule(source: str, section: Section, stream: str, care: Care, files: Section
     section.allow_only(RULE_KEYS, _MOVED_RULE)
     ignore = section.flag("ignore", False)
     mode = section.choice("mode", tuple(MODES), "mode", "mirror", LATER)
-    key, columns = read_key(section), _columns(section.section("columns"))
+    key, writing = read_key(section), read_file_writing(section)
+    columns = read_columns(section.section("columns"), key, writing.format)
     schema = read_schema(section, files)
     told = columns | check_fields(section, schema, columns, key)
     partition_by = read_partitions(section, told)
     to, *also = ("",) if ignore else _targets(source, section, stream, mode)
     bloom, bloom_size = read_bloom(section)
-    writing = read_file_writing(section)
     return TableRule(
         source=source,
         to=to,
@@ -185,33 +177,3 @@ def read_partitions(section: Section, columns: dict[str, ColumnDeclaration]) -> 
         else:
             found.append(partition)
     return tuple(found)
-
-
-def _columns(section: Section) -> dict[str, ColumnDeclaration]:
-    columns = {}
-    taken: dict[str, str] = {}
-    for name in section.names:
-        if name.startswith(OWN):
-            section.note(name, f"begins with {OWN}, which Firn keeps for itself; leave the line out")
-        elif is_own_column(name) and not section.problems.published:
-            section.note(name, f"ends in {RETYPED}, which Firn keeps for itself; leave the line out")
-        elif name in ICEBERGS and not section.problems.published:
-            section.note(name, f"{_ICEBERGS}, and is left out; write renames: {{NAME: {name}}} to have it as NAME")
-        declared = section.parsed(name, _declared, None, "a type, decimal(12,2) for example")
-        if declared is not None:
-            columns[name] = ColumnDeclaration(*declared)
-            for known in row_schema.names_below(name, declared[0]):
-                if known in taken:
-                    section.note(name, f"{shown(known)} is there twice: in {shown(taken[known])} and {shown(name)}")
-                taken[known] = name
-    return columns
-
-
-def _declared(text: str) -> tuple[types.Type, int | None]:
-    try:
-        return types.parse_declared(text)
-    except ValueError as error:
-        # What PostgreSQL calls it, with the numbers that were meant.
-        if meant := re.fullmatch(r"(?:numeric|dec|number)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)", text, re.IGNORECASE):
-            raise ValueError(f"{text!r} is not a type; write decimal({meant[1]},{meant[2] or 0})") from error
-        raise

@@ -1,11 +1,12 @@
-"""Where a range of epochs ends because the schemas of its stream change: a job judges all rows of its range by one.
+"""Where a range of epochs ends because the schemas of its stream change, or the defaults that its columns are declared
+with: a job judges all rows of its range by one.
 
 Else what becomes of a row would depend on which epochs are committed together.
 """
 
 from collections.abc import Mapping, Sequence
 
-from firn.config.model import StreamConfig
+from firn.config.model import StreamConfig, TableRule
 from firn.errors import ConfigError
 from firn.log import published_configs
 from firn.log.epochs import Epoch
@@ -36,5 +37,11 @@ def _schemas(store: Store, stream: str, sha: str) -> Mapping[str, str] | None:
 
 
 def versions(settings: StreamConfig) -> Mapping[str, str]:
-    """The versions of a stream's schemas by rule."""
-    return {rule.source: rule.schema.version for rule in settings.tables if rule.schema is not None}
+    """What tells a stream's schemas, and the defaults of declared columns, from others, by rule."""
+    return {rule.source: told for rule in settings.tables if (told := _version(rule))}
+
+
+def _version(rule: TableRule) -> str:
+    defaults = sorted((name, one.default) for name, one in rule.columns.items() if one.default is not None)
+    schema = "" if rule.schema is None else rule.schema.version
+    return f"{schema} {defaults}" if defaults else schema

@@ -72,7 +72,9 @@ def reach(expiry: Expiry, newest_first: Iterable[Mapping[str, str]]) -> Expiry:
 def unreadable(fields: Iterable[Mapping[str, Any]]) -> str | None:
     """Why a table with these fields (Iceberg's JSON) is left alone; None if Spark can look at it."""
     for field in fields:
-        found = [kind for kind in _UNREADABLE if f'"{kind}"' in json.dumps(field["type"])]
+        # A geometry's reference system, and a geography's way between its points, stand behind it in parentheses.
+        told = json.dumps(field["type"])
+        found = [kind for kind in _UNREADABLE if f'"{kind}"' in told or f'"{kind}(' in told]
         if found:
             return f"its column {field['name']} holds a {found[0]}, and Spark opens no table with such a column"
     return None

@@ -60,8 +60,8 @@ def compared(before: Mapping[int, str], now: Sequence[NumberedColumn]) -> Iterat
             )
         elif old is None and one.filled:
             yield (
-                f"column {one.name} came with a default: rows that no change has touched since have null there; read "
-                "the table again with `firn backfill`"
+                f"column {one.name} came with a default: rows that no change has touched since have null there, or the "
+                "default that firn.yaml declares; read the table again with `firn backfill`"
             )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from firn.changes.decode.column_defaults import default_in, same_default
 from firn.changes.decode.row_schema import names_below
 from firn.changes.decode.texts import changes_form
 from firn.changes.decode.types import INFERRED, Column, Type, promotable, storable, widen
@@ -25,7 +26,8 @@ class ColumnPlan:
     metadata left out. `widened` is by Iceberg's own promotions; `retyped` needs the values to be rewritten.
     `unwritable` names columns of an adopted table that Firn has no type for; `inferred` names the long and
     string columns of which inference has seen only what is double once a fraction is among it (types.INFERRED);
-    `unnamed` holds names that no column of the table can have: events with values there are dead letters."""
+    `unnamed` holds names that no column of the table can have: events with values there are dead letters. `defaulted`:
+    columns that are there, and whose default is another one from now on."""
 
     columns: tuple[Column, ...]
     added: tuple[Column, ...] = ()
@@ -34,6 +36,7 @@ class ColumnPlan:
     unwritable: frozenset[str] = frozenset()
     inferred: Mapping[str, str] = field(default_factory=dict)
     unnamed: frozenset[str] = frozenset()
+    defaulted: tuple[Column, ...] = ()
 
 
 def changed(before: Iterable[Column], after: Iterable[Column]) -> tuple[TypeChange, ...]:
@@ -64,6 +67,7 @@ def plan_columns(
     result: list[Column] = []
     widened: list[Column] = []
     retyped: list[Column] = []
+    defaulted: list[Column] = []
     for column in existing:
         now = column
         declaration = declarations.get(column.name)
@@ -73,11 +77,16 @@ def plan_columns(
             if column.name not in fixed or promotable(column.type, kind):
                 now = replace(now, type=kind)
         old, new_type = storable(column.type), storable(now.type)
-        if promotable(old, new_type) and (column.name in fixed or not changes_form(old, new_type)):
+        promoted = promotable(old, new_type) and (column.name in fixed or not changes_form(old, new_type))
+        if promoted:
             widened += [now] if old != new_type else []
         else:
             now = replace(now, default=None)  # it is another column from then on, which has none
             retyped.append(now)
+        if declaration is not None and declaration.default is not None:
+            now = replace(now, default=default_in(declaration, now.type))
+            if not promoted or not same_default(new_type, now.default, column.default):
+                defaulted.append(now)
         result.append(replace(now, source=declaration.source, rule=declaration.rule) if declaration else now)
 
     known = {column.name for column in existing}
@@ -100,7 +109,8 @@ def plan_columns(
     seen_as = {column.name: column.type.name for column in (*result, *added) if column.type.name in INFERRED}
     new = _stored(added)
     wider, others = _stored(widened), _stored(retyped)
-    return ColumnPlan((*_stored(result), *new), new, wider, others, unwritable, seen_as, frozenset(unnamed))
+    names = frozenset(unnamed)
+    return ColumnPlan((*_stored(result), *new), new, wider, others, unwritable, seen_as, names, _stored(defaulted))
 
 
 def _offered(
@@ -127,8 +137,10 @@ def without_defaults(plan: ColumnPlan, key: Collection[str]) -> ColumnPlan:
     """The plan, where no default stands in for a key that a change does not name: such a change is a dead letter."""
     if not any(column.default is not None and column.name in key for column in plan.columns):
         return plan
-    columns = (replace(c, default=None) if c.name in key else c for c in plan.columns)
-    return replace(plan, columns=tuple(columns))
+    columns, added = (
+        tuple(replace(c, default=None) if c.name in key else c for c in some) for some in (plan.columns, plan.added)
+    )
+    return replace(plan, columns=columns, added=added, defaulted=tuple(c for c in plan.defaulted if c.name not in key))
 
 
 def columns_beside(there: Collection[str], seen: Iterable[Sequence[Column]]) -> tuple[Column, ...]:

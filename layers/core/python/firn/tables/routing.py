@@ -109,8 +109,8 @@ def declared_columns(rule: TableRule, config: StreamConfig) -> list[Column]:
     """The columns that a rule of firn.yaml declares."""
     own = rule.schema.columns() if rule.schema is not None else ()
     declared = (
-        declared_column(name, declaration.type, declaration.source_precision, config.settings)
-        for name, declaration in rule.columns.items()
+        replace(declared_column(name, one.type, one.source_precision, config.settings), default=one.default)
+        for name, one in rule.columns.items()
     )
     return [*own, *declared]
 

@@ -109,7 +109,7 @@ def planned(
         closed=None if schema is None else schema.others(settings.own_fields),
     )
     known = state.inferred if state else None
-    alters = bool(plan.added or plan.widened or plan.retyped) or plan.inferred != known
+    alters = bool(plan.added or plan.widened or plan.retyped or plan.defaulted) or plan.inferred != known
     return Planned(key, mode, plan, decoding, renames, due, alters, frozenset(column.name for column in declared))
 
 

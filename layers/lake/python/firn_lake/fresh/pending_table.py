@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pyiceberg.schema import Schema
 
+from firn.changes.decode.column_defaults import defaults_json
 from firn.changes.decode.iceberg_fields import typed_json, widened_json
 from firn.changes.decode.row_decoder import ChangeId, Decoder, Decoding, Why
 from firn.changes.decode.types import Column
@@ -223,9 +224,10 @@ def as_it_will_be(name: TableName, version: Version | None, some: Sequence[Comin
         own = one.mode.columns
         for column in (*one.plan.added, *(own if version is None else ()), *one.metadata):
             if column.name not in there:
+                told = {} if version is None else defaults_json(column)  # what its rows have, which lack the column
                 there[column.name] = {
                     "id": next(ids), "name": column.name, "required": False, "type": typed_json(column.type, ids)
-                }  # fmt: skip
+                } | told  # fmt: skip
                 changed = True
         for null in one.nulls() if version is not None else ():
             changed |= there[null]["required"]

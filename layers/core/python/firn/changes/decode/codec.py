@@ -61,6 +61,7 @@ class Decoded(msgspec.Struct, frozen=True, gc=False):
 
 # An inline schema has a bigint unsigned as int64, and nothing tells it from a bigint: a declaration does.
 _UNSIGNED: Final = (Encoding("unsigned"),)
+_GEOMETRY: Final = Encoding("geometry")  # of a column that is declared as wkb
 _NULL: Final = Raw(b"null")
 _NUMBERS: Final = frozenset(b"-0123456789"[i : i + 1] for i in range(11))
 
@@ -124,6 +125,8 @@ class RowCodec:
             encoding = understood(kind, sent.source, settings) if sent and sent.source else column.source
             if encoding and encoding.kind == "integer" and column.source in _UNSIGNED:
                 encoding = replace(encoding, kind="unsigned")
+            if encoding and column.source == _GEOMETRY and encoding.kind != "geometry":
+                encoding = _GEOMETRY
             if encoding and sent and sent.source and sent.source.marked:
                 encoding = replace(encoding, marked=True)
             self.sources.append(encoding or encoding_of(kind, None, settings))

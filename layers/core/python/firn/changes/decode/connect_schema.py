@@ -10,7 +10,7 @@ import msgspec
 
 from firn.changes.decode import types
 from firn.changes.decode.nesting import MOST, is_too_deep
-from firn.changes.decode.types import MAX_PRECISION, Column, Encoding, Type, decimal, list_of
+from firn.changes.decode.types import MAX_PRECISION, Column, Encoding, Member, Type, decimal, list_of
 from firn.changes.decode.unavailable import MARKED, UNAVAILABLE_AS
 from firn.changes.decode.values import MAX_SCALE
 from firn.errors import EventError
@@ -35,6 +35,11 @@ _DEEPEST: Final = 16
 _BITS: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 _TEXT: Final = (types.STRING, Encoding("string"))
 _JSON: Final = (types.STRING, Encoding("json"))
+# Debezium's Point, Geometry and Geography: their text, unless a column is declared that takes the WKB or the members.
+_MEMBERS: Final = (("x", "float64"), ("y", "float64"), ("wkb", "geometry"), ("srid", "integer"))
+_SHAPE: Final = (
+    types.STRING, Encoding("geometry", members=tuple(Member(name, Encoding(kind)) for name, kind in _MEMBERS))
+)  # fmt: skip
 
 # Connect's own types, for fields without a semantic name.
 _PLAIN: Final[Mapping[str, tuple[Type, Encoding]]] = MappingProxyType(
@@ -79,9 +84,9 @@ _NAMED: Final[Mapping[str, tuple[Type, Encoding]]] = MappingProxyType(
         "io.debezium.data.Uuid": (types.UUID, Encoding("uuid")),
         "io.debezium.data.Json": _JSON,
         "io.debezium.data.VariableScaleDecimal": (types.STRING, Encoding("decimal_variable")),
-        "io.debezium.data.geometry.Point": (types.STRING, Encoding("geometry")),
-        "io.debezium.data.geometry.Geometry": (types.STRING, Encoding("geometry")),
-        "io.debezium.data.geometry.Geography": (types.STRING, Encoding("geometry")),
+        "io.debezium.data.geometry.Point": _SHAPE,
+        "io.debezium.data.geometry.Geometry": _SHAPE,
+        "io.debezium.data.geometry.Geography": _SHAPE,
     }
 )
 

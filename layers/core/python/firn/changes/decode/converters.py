@@ -15,6 +15,7 @@ import msgspec
 from firn.changes.decode import values
 from firn.changes.decode.types import Encoding, Type
 from firn.changes.decode.values import Refused, mismatch
+from firn.changes.decode.wkb import wkb_of
 
 Convert = Callable[[Any], Any]
 
@@ -217,6 +218,8 @@ _BYTES: Final[dict[str, tuple[str, Callable[[str], bytes]]]] = {
 
 
 def _binary(_: Type, source: Encoding) -> Convert | None:
+    if source.kind == "geometry":
+        return wkb_of
     known = _BYTES.get(source.kind)
     return _string_test(*known) if known else None
 

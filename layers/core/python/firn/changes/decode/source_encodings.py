@@ -76,7 +76,7 @@ def encoding_of(kind: Type, precision: int | None, settings: DecodeSettings) -> 
         return Encoding("map", element=of_value, key=of_key)
     if kind.fields:
         parts = (Member(name, encoding_of(part, precision, settings)) for name, part in kind.fields)
-        return Encoding("object", members=tuple(parts))
+        return Encoding("geometry" if kind.holds("wkb") else "object", members=tuple(parts))
     match kind.name:
         case "decimal":
             return Encoding(_DECIMAL[settings.decimal], scale=kind.scale or 0)
@@ -84,6 +84,8 @@ def encoding_of(kind: Type, precision: int | None, settings: DecodeSettings) -> 
             return Encoding("unsigned" if settings.unsigned == "long" else "decimal_base64")
         case "bit":
             return Encoding("bits")
+        case "wkb":
+            return Encoding("geometry")
         case "binary" | "fixed":
             return Encoding(_BINARY[settings.binary])
         case "date":
@@ -100,7 +102,7 @@ def encoding_of(kind: Type, precision: int | None, settings: DecodeSettings) -> 
 def declared_column(name: str, kind: Type, precision: int | None, settings: DecodeSettings) -> Column:
     """The column that a declaration in firn.yaml makes: the stored type, and how the source writes it.
 
-    `time` is stored as string, `unsigned long` as decimal(20,0) and `bit` as binary (types.storable), but the encoding
-    remembers what it is.
+    `time` is stored as string, `unsigned long` as decimal(20,0), `bit` and `wkb` as binary (types.storable), but the
+    encoding remembers what it is.
     """
     return Column(name, storable(kind), source=encoding_of(kind, precision, settings))

@@ -66,8 +66,9 @@ BINARY: Final = Type("binary")
 # What only firn.yaml declares, of columns that no other type tells: how they are stored says `storable`.
 UNSIGNED: Final = Type("unsigned long")  # 64 bits without a sign
 BITS: Final = Type("bit")  # a bit string
+WKB: Final = Type("wkb")  # a geometry
 
-_ALL: Final = BOOLEAN, INT, LONG, FLOAT, DOUBLE, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, STRING, UUID, BINARY
+_ALL: Final = BOOLEAN, INT, LONG, FLOAT, DOUBLE, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, STRING, UUID, BINARY, WKB
 _SIMPLE: Final[Mapping[str, Type]] = MappingProxyType({t.name: t for t in _ALL})
 
 # The names of JSON schemas for streams (docs/schemas.md): they mean the same wherever a type is written.
@@ -96,6 +97,11 @@ _STRUCT: Final = re.compile(r"struct\s*<(.*)>", re.DOTALL)
 MAX_NESTING: Final = 20  # lists, maps and structs in one another: a reader of JSON, Parquet or Avro may go no deeper
 MOST_FIELDS: Final = 5_000  # of structs, in one declared type
 _BITS: Final = re.compile(r"bit(?:\s*\(\s*\d{1,8}\s*\))?")
+_GEO: Final = re.compile(r"geometry|geography")
+_GEO_INSTEAD: Final = (
+    "write wkb for its bytes (a binary column of ISO's WKB), struct<wkb: wkb, srid: int> for the reference system too, "
+    "or string for its JSON"
+)
 _TIMED: Final = re.compile(r"(time|timestamp|timestamptz)\s*\(\s*(\d)\s*\)")
 
 
@@ -165,6 +171,8 @@ def parse(text: str, depth: int = 0) -> Type:
         return struct_of((name.strip(), parse(kind, depth + 1)) for name, _, kind in parts)
     if match := _TIMED.fullmatch(word):
         raise ValueError(f"'{word}': Iceberg's {match[1]} has no precision; write {match[1]}")
+    if match := _GEO.match(word.lower()):
+        raise ValueError(f"'{match[0]}': Spark 4.0 opens no table with Iceberg's {match[0]}; {_GEO_INSTEAD}")
     known = ", ".join(_SIMPLE) + ", json, decimal(p,s), fixed[n], list<type>, map<type, type> or struct<name: type>"
     meant = _MEANT.get(re.split(r"[\s(<\[]", word.lower(), maxsplit=1)[0])
     if word.lower() in _SIMPLE or word.lower() in _ALSO:
@@ -226,8 +234,8 @@ def fields_alike(kind: Type) -> tuple[str, str] | None:
 
 def storable(kind: Type) -> Type:
     """The type that a table column gets for `kind`: `time` is stored as string 'HH:MM:SS.ffffff', because Spark 4.0
-    can't write Iceberg's time, `unsigned long` as decimal(20,0), `bit` as binary, a decimal of more digits than Iceberg
-    has as string; everything else as itself. Works inside lists, maps and structs."""
+    can't write Iceberg's time, `unsigned long` as decimal(20,0), `bit` and `wkb` as binary, a decimal of more digits
+    than Iceberg has as string; everything else as itself. Works inside lists, maps and structs."""
     if kind.element is not None:
         return replace(kind, element=storable(kind.element))
     if kind.entry is not None:
@@ -243,7 +251,15 @@ INT53: Final = Type("int53")
 SPECIAL: Final = Type("special")
 SPECIAL_INT53: Final = Type("special_int53")
 _STORED: Final[Mapping[Type, Type]] = MappingProxyType(
-    {TIME: STRING, UNSIGNED: decimal(20, 0), BITS: BINARY, INT53: LONG, SPECIAL: STRING, SPECIAL_INT53: STRING}
+    {
+        TIME: STRING,
+        UNSIGNED: decimal(20, 0),
+        BITS: BINARY,
+        WKB: BINARY,
+        INT53: LONG,
+        SPECIAL: STRING,
+        SPECIAL_INT53: STRING,
+    }
 )
 INFERRED: Final[Mapping[str, Type]] = MappingProxyType({t.name: t for t in (INT53, SPECIAL, SPECIAL_INT53)})
 
@@ -387,7 +403,7 @@ KINDS: Final[Mapping[str, str]] = MappingProxyType(
         "timestamp_text": "ISO 8601 timestamp in a string",
         "json": "any JSON value, kept as its text; a string is taken for such a text",
         "json_value": "any JSON value, kept as its text; a string too",
-        "geometry": "an object with wkb in base64 (Debezium's Point, Geometry, Geography), kept as its text",
+        "geometry": "an object with wkb in base64 (Debezium's Point, Geometry, Geography); or WKB in a string",
         "array": "a JSON array of the element's encoding",
         "object": "a JSON object of the members' encodings",
         "map": "a JSON object whose names are texts of keys, or an array of [key, value]",
