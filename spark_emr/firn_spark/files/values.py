@@ -1,6 +1,6 @@
 """Values of columns as Python holds them here: exact, comparable, and equal for what was decoded and what was read.
 
-As the decoders give them: times are whole numbers (microseconds, days), since Python's own end with the year 9999; a
+As the decoders give them: times are whole numbers (micro- or nanoseconds, days), since Python's own end with the year 9999; a
 uuid is its text.
 
 Keys are compared by Arrow in a type of their own (`key_type`), where equal values are equal bits and all values have an
@@ -32,12 +32,13 @@ _VALUE_BITS = (1 << 63) - 1  # of a float, all but its sign
 _INT = 1 << 31  # what Java gets as an int, which Iceberg takes for no moment
 _ID = b"PARQUET:field_id"
 _OTHERS = {  # types of files that those of columns say otherwise, or that only adopted tables have
-    "uuid": pa.uuid(), "time": pa.time64("us"), "timestamp_ns": pa.timestamp("ns"),
-    "timestamptz_ns": pa.timestamp("ns", "UTC"),
+    "uuid": pa.uuid(), "time": pa.time64("us"),
 }  # fmt: skip
 _PLAIN = {
     "timestamp": pa.int64(),
     "timestamptz": pa.int64(),
+    "timestamp_ns": pa.int64(),
+    "timestamptz_ns": pa.int64(),
     "date": pa.int32(),
 }
 

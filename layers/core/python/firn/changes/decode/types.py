@@ -49,6 +49,11 @@ class Type:
         parts += self.entry or ()
         return self.name == name or any(part.holds(name) for part in parts)
 
+    @property
+    def fine(self) -> bool:
+        """Whether it counts nanoseconds, or has a part that does: only tables of Iceberg's format 3 have such."""
+        return any(self.holds(kind.name) for kind in NANOSECONDS)
+
 
 BOOLEAN: Final = Type("boolean")
 INT: Final = Type("int")
@@ -59,6 +64,8 @@ DATE: Final = Type("date")
 TIME: Final = Type("time")
 TIMESTAMP: Final = Type("timestamp")
 TIMESTAMPTZ: Final = Type("timestamptz")
+TIMESTAMP_NS: Final = Type("timestamp_ns")
+TIMESTAMPTZ_NS: Final = Type("timestamptz_ns")
 STRING: Final = Type("string")
 UUID: Final = Type("uuid")
 BINARY: Final = Type("binary")
@@ -66,7 +73,12 @@ BINARY: Final = Type("binary")
 UNSIGNED: Final = Type("unsigned long")  # 64 bits without a sign
 BITS: Final = Type("bit")  # a bit string
 
-_ALL: Final = BOOLEAN, INT, LONG, FLOAT, DOUBLE, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, STRING, UUID, BINARY
+NANOSECONDS: Final = (TIMESTAMP_NS, TIMESTAMPTZ_NS)
+"""Types that only Iceberg's format 3 has."""
+
+_ALL: Final = (
+    BOOLEAN, INT, LONG, FLOAT, DOUBLE, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, *NANOSECONDS, STRING, UUID, BINARY
+)  # fmt: skip
 _SIMPLE: Final[Mapping[str, Type]] = MappingProxyType({t.name: t for t in _ALL})
 
 # The names of JSON schemas for streams (docs/schemas.md): they mean the same wherever a type is written.
@@ -243,7 +255,8 @@ def widen(a: Type, b: Type) -> Type:
     """The smallest type that holds both exactly, for a column that no table has yet; string if there is none.
 
     int < long, float < double, int < decimal, int < double, fixed < binary; decimals by integer digits and scale. A
-    long does not fit a double exactly, nor a double a decimal: those become string, which keeps the text of both.
+    long does not fit a double exactly, nor a double a decimal, nor a timestamp nanoseconds (1677 to 2262): those become
+    string, which keeps the text of both.
     """
     if a == b:
         return a
@@ -275,6 +288,13 @@ def widen(a: Type, b: Type) -> Type:
         whole, scale = max(left[0], right[0]), max(left[1], right[1])
         return decimal(whole + scale, scale) if whole + scale <= MAX_PRECISION else STRING
     return STRING
+
+
+def in_nanoseconds(kind: Type, source: "Encoding") -> Type:
+    """The type of a column that is written so, in tables that keep nanoseconds: what counts them is timestamp_ns."""
+    if kind.element is not None and source.element is not None:
+        return list_of(in_nanoseconds(kind.element, source.element))
+    return TIMESTAMP_NS if kind == TIMESTAMP and source.kind == "timestamp_ns" else kind
 
 
 def promotable(a: Type, b: Type) -> bool:
