@@ -106,9 +106,9 @@ def test_nanoseconds_are_the_same_to_each_reader(
             {"id": n, "at": one, "zoned": two, "some": [one, two], "part": {"n": 1, "at": one}, "by": [("k", two)]}
             for n, (one, two) in enumerate(values)
         ]
-        reader = Reader(lake.catalog)
+        reader, quoted = Reader(lake.catalog), ', '.join(f'"{name}"' for name in names)
         for found in (
-            reader.sql(f"SELECT {', '.join(names)} FROM lake.t ORDER BY id").arrow(),
+            reader.sql(f"SELECT {quoted} FROM lake.t ORDER BY id").arrow(),
             reader.table("lake.t").read(names).arrow().sort_by("id"),
             lake.catalog.load_table("lake.t").scan(selected_fields=tuple(names)).to_arrow().sort_by("id"),
         ):

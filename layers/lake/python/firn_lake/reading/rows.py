@@ -15,6 +15,7 @@ from pyiceberg.table import FileScanTask
 from firn.errors import FirnError, TerminalError
 from firn_lake.notebook import MOST_ROWS, html_table
 from firn_lake.reading.files import read_file
+from firn_lake.reading.nano_texts import row_values
 from firn_lake.reading.positions import Positions
 from firn_lake.reading.versions import Version
 from firn_lake.schemas.arrow_types import arrow_schema
@@ -55,8 +56,8 @@ class Batches:
         return pa.RecordBatchReader.from_batches(self.schema, self._told())
 
     def pylist(self) -> list[dict[str, Any]]:
-        """All rows as dictionaries."""
-        return [row for batch in self for row in batch.to_pylist()]
+        """All rows as dictionaries. Moments of nanoseconds, of which Python has none, are ISO 8601 texts."""
+        return [row for batch in self for row in row_values(batch)]
 
     def pandas(self) -> Any:
         """A pandas.DataFrame. Raises NotInstalled."""
@@ -84,7 +85,7 @@ class Batches:
 
     def _repr_html_(self) -> str:
         """The first rows: reading ends behind them."""
-        rows = (tuple(row.values()) for batch in self for row in batch.slice(0, MOST_ROWS + 1).to_pylist())
+        rows = (tuple(row.values()) for batch in self for row in row_values(batch.slice(0, MOST_ROWS + 1)))
         return html_table(self._title, self.schema.names, rows)
 
     @property

@@ -261,11 +261,16 @@ def nanos_of_micros(value: int) -> int:
 
 
 def nanos_of_text(text: str, zoned: bool) -> int:
-    """Nanoseconds of an ISO 8601 timestamp, as micros_of_text reads it."""
+    """Nanoseconds of an ISO 8601 timestamp, as micros_of_text reads it, if 64 bits hold them."""
+    return nanos(moment_of_text(text, zoned))
+
+
+def moment_of_text(text: str, zoned: bool) -> int:
+    """The same, however many they are."""
     if not _COMMON_TIMESTAMP.fullmatch(text):
         whole, rest = _by_parts(text, zoned)
-        return nanos(whole * 1000 + rest)
-    return nanos_of_micros(micros_of_text(text, zoned))
+        return whole * 1000 + rest
+    return micros_of_text(text, zoned) * 1000
 
 
 def micros_of_text(text: str, zoned: bool) -> int:
