@@ -88,7 +88,9 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
     values(named("string", "io.debezium.data.Uuid"), UUIDS),
     values(named("int32", "io.debezium.time.Date"), st.integers(-719_162, 2_932_896) | st.just(10**7)),
     values(named("int64", "io.debezium.time.MicroTimestamp"), MICROS),
-    values(named("int64", "io.debezium.time.NanoTimestamp"), LONGS | st.sampled_from([2**63, -1, 1_700_000_000_123_000])),
+    values(
+        named("int64", "io.debezium.time.NanoTimestamp"), LONGS | st.sampled_from([2**63, -1, 1_700_000_000_123_000])
+    ),
     listed(named("int64", "io.debezium.time.NanoTimestamp"), LONGS.map(json.dumps)),
     values(named("string", "io.debezium.time.ZonedTimestamp"), ZONED),
     values(named("int64", "io.debezium.time.MicroTime"), st.integers(0, 86_400_000_000)),

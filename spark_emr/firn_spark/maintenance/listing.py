@@ -69,7 +69,8 @@ def listing(spark: SparkSession, table: Table, cold: Cold | None = None) -> List
     summary = table.state.ancestry[0] if table.state.ancestry else {}
     counts = [summary.get(name) for name in ("total-data-files", "total-delete-files")]
     few = all(count is not None for count in counts) and sum(int(count or 0) for count in counts) <= ONE_BY_ONE
-    entries = list(one_by_one(spark, table, snapshot) if few else by_spark(spark, table))
+    told = few or table.unreadable  # Spark opens no table of metadata either of one that it does not open
+    entries = list(one_by_one(spark, table, snapshot) if told else by_spark(spark, table))
     frozen = cold([one.path for one in entries if one.content == _DATA]) if cold else ()
     files = [
         DataFile(one.path, one.bytes, one.rows, one.spec, one.partition, one.sequence, 0, one.path in frozen)

@@ -1,11 +1,10 @@
 """Nanoseconds from a stream to a table of format 3 and to whoever reads it, in both homes of the engine. Spark itself
 opens no such table (docs/types.md), so nothing that Firn does with one asks it to."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
@@ -106,7 +105,7 @@ def test_nanoseconds_are_the_same_to_each_reader(
             {"id": n, "at": one, "zoned": two, "some": [one, two], "part": {"n": 1, "at": one}, "by": [("k", two)]}
             for n, (one, two) in enumerate(values)
         ]
-        reader, quoted = Reader(lake.catalog), ', '.join(f'"{name}"' for name in names)
+        reader, quoted = Reader(lake.catalog), ", ".join(f'"{name}"' for name in names)
         for found in (
             reader.sql(f"SELECT {quoted} FROM lake.t ORDER BY id").arrow(),
             reader.table("lake.t").read(names).arrow().sort_by("id"),

@@ -5,7 +5,19 @@ from typing import Final
 from duckdb.sqltypes import DuckDBPyType
 
 _KEPT: Final = frozenset(
-    ("boolean", "integer", "bigint", "float", "double", "varchar", "blob", "date", "timestamp", "timestamp_ns", "decimal")
+    (
+        "boolean",
+        "integer",
+        "bigint",
+        "float",
+        "double",
+        "varchar",
+        "blob",
+        "date",
+        "timestamp",
+        "timestamp_ns",
+        "decimal",
+    )
 ) | {"timestamp with time zone", "timestamptz_ns"}
 _AS: Final = {
     "tinyint": "INTEGER",

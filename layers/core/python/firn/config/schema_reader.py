@@ -25,7 +25,12 @@ _EXAMPLE: Final = "schema: {fields: [{name: id, type: int64, required: true}]}, 
 _MOST_FIELDS: Final = 5_000  # those in lists and structs too
 _FIELD: Final = ("name", "type", "required", "default", "unit", "items", "fields", "precision", "scale")
 _ITEMS: Final = tuple(name for name in _FIELD if name not in ("name", "required", "default"))
-_OF: Final = {"unit": ("timestamp", "timestamp_ns"), "items": ("list",), "fields": ("struct",), "precision": ("decimal",)}
+_OF: Final = {
+    "unit": ("timestamp", "timestamp_ns"),
+    "items": ("list",),
+    "fields": ("struct",),
+    "precision": ("decimal",),
+}
 _SIMPLE: Final[Mapping[str, Type]] = {
     "string": types.STRING, "int32": types.INT, "int64": types.LONG, "float32": types.FLOAT, "float64": types.DOUBLE,
     "bool": types.BOOLEAN, "timestamp": types.TIMESTAMPTZ, "binary": types.BINARY, "json": types.STRING,

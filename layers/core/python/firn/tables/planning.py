@@ -212,11 +212,11 @@ def check_fineness(existing: Iterable[Column], declared: Iterable[Column]) -> No
             )
 
 
-def check_nanoseconds(plan: ColumnPlan, version: int | None) -> None:
-    """Raises TerminalError for a column of nanoseconds in a table of a format that has none. `version`: None if the
-    table is made now, and firn.yaml asks for none."""
+def check_nanoseconds(plan: ColumnPlan, version: int) -> None:
+    """Raises TerminalError for a column of nanoseconds in a table of a format that has none. `version`: the table's, or
+    the one that firn.yaml asks for; 0 for a table that is made now where it asks for none."""
     name = next((column.name for column in plan.columns if column.type.fine), None)
-    if name is not None and (version or OLDEST_FORMAT) < NEWEST_FORMAT:
+    if name is not None and version < NEWEST_FORMAT:
         raise TerminalError(
             f"the column {name[:100]} has nanoseconds, which need Iceberg's format 3, and the table has "
             f"{version or OLDEST_FORMAT}: write format: 3 in its rule, or in a pipeline's SQL CAST({name[:100]} AS "

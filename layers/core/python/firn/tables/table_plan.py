@@ -85,7 +85,7 @@ def planned(
         known_columns = [fine(columns) for columns in known_columns]
     plan = plan_columns(existing, declared, map(renames.named, known_columns), required, unwritable, fixed)
     plan = renames.told(plan)
-    check_nanoseconds(plan, state.version if state else target.rule.writing.format)
+    check_nanoseconds(plan, max(state.version if state else 0, target.rule.writing.format or 0))
     check_gone(plan, state.gone if state else ())
     if closed:
         plan = without_others(plan, {column.name for column in declared})

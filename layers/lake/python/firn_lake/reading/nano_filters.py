@@ -8,8 +8,14 @@ nanoseconds reach is above or below all.
 import re
 from typing import Any, Final
 
-from pyiceberg.expressions.literals import Literal, LongAboveMax, LongBelowMin, LongLiteral, StringLiteral
-from pyiceberg.expressions.literals import TimestampLiteral
+from pyiceberg.expressions.literals import (
+    Literal,
+    LongAboveMax,
+    LongBelowMin,
+    LongLiteral,
+    StringLiteral,
+    TimestampLiteral,
+)
 from pyiceberg.types import TimestampNanoType, TimestamptzNanoType
 
 from firn.changes.decode.values import FIRST_NS, LAST_NS, Refused, moment_of_text

@@ -1,7 +1,7 @@
 """Inline Kafka Connect schemas to columns, by the semantic names of Connect and Debezium (see docs/types.md)."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
@@ -126,7 +126,7 @@ def columns_of(schema_json: bytes, flat: bool = False) -> tuple[Column, ...]:
     return columns
 
 
-def fine(columns: tuple[Column, ...]) -> tuple[Column, ...]:
+def fine(columns: Iterable[Column]) -> tuple[Column, ...]:
     """The columns of a schema as a table has them that keeps nanoseconds: what is sent so is timestamp_ns."""
     return tuple(replace(one, type=in_nanoseconds(one.type, one.source)) if one.source else one for one in columns)
 
