@@ -1,8 +1,7 @@
 """Filters on columns of nanoseconds, compared as nanoseconds: texts of up to nine digits, Python's moments, numbers.
 
 PyIceberg 0.12 reads such columns and has no literal for them. Importing this gives it some, for all that it does in this
-process: whole nanoseconds since 1970-01-01T00:00:00, as bounds and partitions hold them. A moment beyond what
-nanoseconds reach is above or below all.
+process: whole nanoseconds since 1970-01-01T00:00:00, as bounds and partitions hold them.
 """
 
 import re
@@ -10,8 +9,6 @@ from typing import Any, Final
 
 from pyiceberg.expressions.literals import (
     Literal,
-    LongAboveMax,
-    LongBelowMin,
     LongLiteral,
     StringLiteral,
     TimestampLiteral,
@@ -24,9 +21,10 @@ _ZONED: Final = re.compile(r"(?:[Zz]|[+-]\d\d(?::?\d\d)?)$", re.ASCII)
 
 
 def _nanoseconds(value: int) -> Literal[Any]:
-    if value > LAST_NS:
-        return LongAboveMax()
-    return LongBelowMin() if value < FIRST_NS else LongLiteral(value)
+    if FIRST_NS <= value <= LAST_NS:
+        return LongLiteral(value)
+    # Above or below all, PyIceberg would say, and take null for true.
+    raise ValueError("the moment lies outside 1677-09-21 to 2262-04-11, which nanoseconds reach; leave it out")
 
 
 def _of_text(literal: Any, kind: Any) -> Literal[Any]:
@@ -34,9 +32,10 @@ def _of_text(literal: Any, kind: Any) -> Literal[Any]:
     if zoned and not _ZONED.search(text):
         raise ValueError(f"{text!r} has no offset; write such as '2026-01-31T12:00:00.123456789Z'")
     try:
-        return _nanoseconds(moment_of_text(text, zoned))
+        count = moment_of_text(text, zoned)
     except Refused as refused:
         raise ValueError(f"{text!r} is no {kind}: {refused.reason}") from refused
+    return _nanoseconds(count)
 
 
 def _register(literal: type[Literal[Any]], of: Any) -> None:
