@@ -21,11 +21,11 @@ from firn.changes.merge.ordering import Order
 from firn.log.batches import BatchMeta, write_batch
 from firn.tables.batch_facts import TableFacts, collected
 from firn.tables.planning import plan_columns
-from firn_lake.reading.nano_texts import row_values
 from firn_spark.staged import columnar
 from firn_spark.staged.decode import decoded, decoded_schema
 from firn_spark.staged.packed import CHANGES
 from firn_spark.staged.read import SealedBatch, rows_of
+from firn_sql.nano_texts import row_values
 from tests.property.test_codec import JSON, SETTINGS, TYPES
 
 ROOT = Path(__file__).parents[1]

@@ -1,7 +1,7 @@
 """Values of columns as Python holds them here: exact, comparable, and equal for what was decoded and what was read.
 
-As the decoders give them: times are whole numbers (micro- or nanoseconds, days), since Python's own end with the year 9999; a
-uuid is its text.
+As the decoders give them: times are whole numbers (micro-, nanoseconds, days), since Python's own end with the year
+9999; a uuid is its text.
 
 Keys are compared by Arrow in a type of their own (`key_type`), where equal values are equal bits and all values have an
 order: of uuids their bytes, of floats whole numbers, of lists texts.

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from firn.config.file_sinks import FileSink
+from firn_sql.nano_texts import row_values
 
 _ROWS_AT_ONCE: Final = 8_192
 _ROWS_IN_GROUP: Final = 1_000_000
@@ -45,7 +46,7 @@ def _json(parts: Sequence[pa.Table], sink: FileSink) -> bytes:
     encoder = msgspec.json.Encoder(enc_hook=_other, decimal_format="number")
     for part in parts:
         for batch in part.to_batches(max_chunksize=_ROWS_AT_ONCE):
-            lines.write(encoder.encode_lines(_told(batch).to_pylist()))
+            lines.write(encoder.encode_lines(row_values(_told(batch))))
     if lines is not out:
         lines.close()
     return bytes(out.getvalue().to_pybytes())

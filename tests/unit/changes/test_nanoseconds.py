@@ -165,7 +165,8 @@ def test_nanoseconds_are_declared_in_tables_of_format_3_alone(kind: str) -> None
 
 def test_a_schema_has_them_too() -> None:
     said = "mode: append, schema: {fields: [{name: at, type: timestamp_ns, unit: ns}]}}\n"
-    text = "warehouse: file:///w\ncatalog: {type: sql}\nstreams:\n  s:\n    envelope: rows\n    tables:\n      t: {to: l.t, "
+    text = "warehouse: file:///w\ncatalog: {type: sql}\nstreams:\n  s:\n    envelope: rows\n    tables:\n"
+    text += "      t: {to: l.t, "
     with pytest.raises(ConfigError, match="write format: 3 beside schema:"):
         config_of(text + said)
     schema = config_of(text + "format: 3, " + said).streams["s"].tables[0].schema

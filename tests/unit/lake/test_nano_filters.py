@@ -104,8 +104,8 @@ def test_a_text_that_is_no_moment_is_refused(catalog: Catalog, said: str, why: s
 
 def test_python_and_json_have_all_digits_as_text(catalog: Catalog) -> None:
     table_of(catalog, [])
-    sql = 'SELECT "at", zoned, [zoned] AS "some", {a: "at"} AS part, MAP {id: "at"} AS "by" FROM own.n WHERE id IN (6, 10) ORDER BY id'
-    found = Lake(catalog).sql(sql)
+    columns = '"at", zoned, [zoned] AS "some", {a: "at"} AS part, MAP {id: "at"} AS "by"'
+    found = Lake(catalog).sql(f"SELECT {columns} FROM own.n WHERE id IN (6, 10) ORDER BY id")
     at, zoned = text(NOW), text(NOW, "Z")
     there = {"at": at, "zoned": zoned, "some": [zoned], "part": {"a": at}, "by": [(6, at)]}
     nothing = {"at": None, "zoned": None, "some": [None], "part": {"a": None}, "by": [(10, None)]}

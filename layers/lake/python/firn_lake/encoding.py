@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv, parquet
 
-from firn_lake.reading.nano_texts import row_values, values_of
 from firn_lake.sql.query_errors import NotEncodable, QueryError
+from firn_sql.nano_texts import row_values, values_of
 
 Format = Literal["json", "arrow", "csv", "parquet"]
 

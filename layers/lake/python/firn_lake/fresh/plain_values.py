@@ -1,4 +1,4 @@
-"""Values of columns as the decoders give them: times are whole numbers (micro- or nanoseconds, days), since Python's own
+"""Values of columns as the decoders give them: times are whole numbers (micro-, nanoseconds, days), since Python's own
 end with the year 9999, and a uuid is its text. What is read from a table is made comparable with what was decoded, and
 what was decoded is made a column again."""
 

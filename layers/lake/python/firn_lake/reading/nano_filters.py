@@ -1,7 +1,7 @@
 """Filters on columns of nanoseconds, compared as nanoseconds: texts of up to nine digits, Python's moments, numbers.
 
-PyIceberg 0.12 reads such columns and has no literal for them. Importing this gives it some, for all that it does in this
-process: whole nanoseconds since 1970-01-01T00:00:00, as bounds and partitions hold them.
+PyIceberg 0.12 reads such columns and has no literal for them. Importing this gives it some, for all that it does in
+this process: whole nanoseconds since 1970-01-01T00:00:00, as bounds and partitions hold them.
 """
 
 import re

@@ -15,10 +15,10 @@ from pyiceberg.table import FileScanTask
 from firn.errors import FirnError, TerminalError
 from firn_lake.notebook import MOST_ROWS, html_table
 from firn_lake.reading.files import read_file
-from firn_lake.reading.nano_texts import row_values
 from firn_lake.reading.positions import Positions
 from firn_lake.reading.versions import Version
 from firn_lake.schemas.arrow_types import arrow_schema
+from firn_sql.nano_texts import row_values
 
 if TYPE_CHECKING:
     import duckdb
