@@ -286,7 +286,7 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(kind):
         return pa.struct([pa.field(one.name, _plain(one.type)) for one in kind])
     if pa.types.is_timestamp(kind):
-        return pa.timestamp("us", "UTC" if kind.tz else None)
+        return pa.timestamp("ns" if kind.unit == "ns" else "us", "UTC" if kind.tz else None)
     if pa.types.is_large_string(kind):
         return pa.string()
     return kind

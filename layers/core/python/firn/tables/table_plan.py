@@ -95,7 +95,7 @@ def planned(
         columns=plan.columns,
         key=tuple(ordinals[name] for name in key if name in ordinals),
         settings=settings.settings if schema is None else schema.settings(settings.settings),
-        schemas=_schemas(target.schemas(), nanoseconds),
+        schemas=read_schemas(target.schemas(), nanoseconds=nanoseconds),
         nanoseconds=nanoseconds,
         bad_schemas=target.bad_schemas(),
         snapshot_reads=target.rule.snapshot_reads == "upsert",
@@ -119,15 +119,15 @@ def with_schemas(decoding: Decoding, target: Target, facts: Mapping[str, TableFa
     schemas = {name: columns for one in known for name, columns in one.schemas.items()}
     return replace(
         decoding,
-        schemas=_schemas(schemas, decoding.nanoseconds),
+        schemas=read_schemas(schemas, nanoseconds=decoding.nanoseconds),
         bad_schemas={name: reason for one in known for name, reason in one.bad_schemas.items()},
         names=target.names,
         others=beside,
     )
 
 
-def _schemas(told: Mapping[str, tuple[Column, ...]], nanoseconds: bool) -> Mapping[str, tuple[Column, ...]]:
-    """Inline schemas by id, as the table reads them."""
+def read_schemas(told: Mapping[str, tuple[Column, ...]], *, nanoseconds: bool) -> Mapping[str, tuple[Column, ...]]:
+    """Inline schemas by id, as a table reads them. `nanoseconds`: as Decoding has it."""
     return {name: fine(columns) for name, columns in told.items()} if nanoseconds else told
 
 
