@@ -390,9 +390,8 @@ class _Rebuild:
             self._result.status = "differs"
 
     def _count(self, table: Table) -> int:
-        if table.unreadable:
-            return len(row_lookup.every(self._spark, table, ()).places)
-        return int(self._spark.table(table.sql).count())
+        every = row_lookup.every(self._spark, table, ()).places if table.unreadable else None
+        return int(self._spark.table(table.sql).count()) if every is None else len(every)
 
     def _loaded(self, name: TableName) -> Table:
         table = self._tables.load(name)

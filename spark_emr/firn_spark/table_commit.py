@@ -34,7 +34,6 @@ from firn.tables.table_state import (
     NO_FIRST_IDENTITY,
     are_several,
     fed_by,
-    first_of_format,
     source_properties,
 )
 from firn_spark.failures import failure_of
@@ -176,7 +175,6 @@ class TableCommit:
             **bloom_filters.properties(rule.bloom, key, columns, {}, rule.bloom_size),
             **file_properties.first(rule.writing),
             **({FORMAT_VERSION: str(rule.writing.format)} if rule.writing.format else {}),
-            **first_of_format(rule.writing.format),
             **(partition_policy.asked(rule.partition_by) if rule.partition_by else {}),
             **renames_of(rule.renames, {}).properties(),
         }

@@ -15,8 +15,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from firn.changes.decode.codec import DecodeSettings, RowCodec
-from firn.changes.decode.connect_schema import columns_of, fine
+from firn.changes.decode.connect_schema import columns_of
 from firn.changes.decode.inference import seen_in
+from firn.changes.decode.nanoseconds import fine
 from firn.changes.decode.texts import retyped, text_of, text_of_double
 from firn.changes.decode.types import INFERRED, Column, Type, parse, storable
 from firn.errors import EventError

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from firn.changes.decode.types import Type
+from firn.changes.decode.values import text_of_nanos
 from firn.changes.merge import fold
 from firn.errors import TerminalError
 from firn_spark.files import defaults
@@ -82,6 +83,8 @@ def found(column: pa.ChunkedArray, kind: Type) -> pa.ChunkedArray:
 
 def literal(value: Any, kind: Type) -> Any:
     """An end of some keys (key_type) as Iceberg is asked for it; None where it can't be."""
+    if kind.name in ("timestamp_ns", "timestamptz_ns"):  # Iceberg takes a number for microseconds
+        return text_of_nanos(value, zoned=kind.name == "timestamptz_ns")
     if kind.name in _UNASKED or (kind.name.startswith("timestamp") and -_INT <= value < _INT):
         return None
     return value

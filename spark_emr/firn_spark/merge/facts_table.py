@@ -15,6 +15,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
+from firn.changes.decode.nanoseconds import is_fine
 from firn.changes.decode.texts import changes_form
 from firn.changes.decode.types import BINARY, STRING, Column, Type, promotable, storable
 from firn.changes.merge.fold import RowChange
@@ -172,7 +173,7 @@ class FactsTable:
 
     def ready(self, plan: ColumnPlan) -> Table:
         """The table, made if there is none, with all columns that these facts need. Raises fence.LostRace."""
-        fine = any(column.type.fine for column in plan.columns)
+        fine = any(is_fine(column.type) for column in plan.columns)
         if self.table is not None:
             if fine and self.table.state.version < NEWEST_FORMAT:
                 self.table = upgrade(self.spark, self._tables, self.table, NEWEST_FORMAT)

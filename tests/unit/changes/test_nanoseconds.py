@@ -8,7 +8,8 @@ import pytest
 
 from firn.changes.decode.codec import DecodeSettings, RowCodec, declared_column
 from firn.changes.decode.connect_schema import columns_of
-from firn.changes.decode.types import LONG, STRING, TIMESTAMP, TIMESTAMP_NS, Column, parse, promotable, widen
+from firn.changes.decode.nanoseconds import TIMESTAMP_NS
+from firn.changes.decode.types import LONG, STRING, TIMESTAMP, Column, parse, promotable, widen
 from firn.config.reader import parse as config_of
 from firn.errors import ConfigError, EventError, TerminalError
 from firn.tables.batch_facts import TableFacts

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from firn.changes.decode.connect_schema import fine
+from firn.changes.decode.nanoseconds import fine
 from firn.changes.decode.row_decoder import Decoding
 from firn.changes.decode.types import INFERRED, Column
 from firn.config.model import StreamConfig

@@ -14,6 +14,7 @@ import msgspec
 
 from firn.changes.decode import row_schema, types
 from firn.changes.decode.exact_values import convert_exactly
+from firn.changes.decode.nanoseconds import TIMESTAMPTZ_NS
 from firn.changes.decode.row_schema import UNITS, Invalid, RowSchema, SchemaField, Unit, Unknown
 from firn.changes.decode.types import Member, Type
 from firn.changes.decode.values import Refused
@@ -37,7 +38,7 @@ _SIMPLE: Final[Mapping[str, Type]] = {
     "date": types.DATE, "time": types.TIME, "uuid": types.UUID,
     # Iceberg's words for the same.
     "int": types.INT, "long": types.LONG, "float": types.FLOAT, "double": types.DOUBLE, "boolean": types.BOOLEAN,
-    "timestamptz": types.TIMESTAMPTZ, "timestamp_ns": types.TIMESTAMPTZ_NS, "timestamptz_ns": types.TIMESTAMPTZ_NS,
+    "timestamptz": types.TIMESTAMPTZ, "timestamp_ns": TIMESTAMPTZ_NS, "timestamptz_ns": TIMESTAMPTZ_NS,
 }  # fmt: skip
 _KNOWN: Final = (
     "string", "int32", "int64", "float32", "float64", "bool", "timestamp", "timestamp_ns", "binary", "json", "decimal",

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from firn.changes.decode import types
+from firn.changes.decode.nanoseconds import is_fine
 from firn.changes.metadata_columns import ASKED_METADATA
 from firn.config import partitions
 from firn.config.column_renames import read_renames
@@ -98,7 +99,7 @@ def _check_format(section: Section, columns: dict[str, ColumnDeclaration], versi
     """Notes columns of types that tables of this format (None: not said) do not have."""
     place = "schema" if section.has("schema") else "columns"
     for name, column in columns.items():
-        if column.type.fine and (version or OLDEST_FORMAT) < NEWEST_FORMAT:
+        if is_fine(column.type) and (version or OLDEST_FORMAT) < NEWEST_FORMAT:
             section.note(
                 place,
                 f"{shown(name)} is {column.type}, and nanoseconds need Iceberg's format 3; write format: 3 beside "

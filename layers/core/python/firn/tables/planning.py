@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from firn.changes.decode.nanoseconds import is_fine
 from firn.changes.decode.row_schema import names_below
 from firn.changes.decode.texts import changes_form
 from firn.changes.decode.types import INFERRED, Column, Type, promotable, storable, widen
@@ -215,7 +216,7 @@ def check_fineness(existing: Iterable[Column], declared: Iterable[Column]) -> No
 def check_nanoseconds(plan: ColumnPlan, version: int) -> None:
     """Raises TerminalError for a column of nanoseconds in a table of a format that has none. `version`: the table's, or
     the one that firn.yaml asks for; 0 for a table that is made now where it asks for none."""
-    name = next((column.name for column in plan.columns if column.type.fine), None)
+    name = next((column.name for column in plan.columns if is_fine(column.type)), None)
     if name is not None and version < NEWEST_FORMAT:
         raise TerminalError(
             f"the column {name[:100]} has nanoseconds, which need Iceberg's format 3, and the table has "

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from firn.changes.decode.connect_schema import fine
+from firn.changes.decode.nanoseconds import fine
 from firn.changes.decode.row_decoder import Decoding
 from firn.changes.decode.types import Column
 from firn.config.model import StreamConfig, TableRule

@@ -278,11 +278,6 @@ def keeps_nanoseconds(state: TableState | None, wanted: int | None) -> bool:
     return state.properties.get(NANOSECONDS) == "true"
 
 
-def first_of_format(wanted: int | None) -> dict[str, str]:
-    """What a new table says of itself for the format that firn.yaml asks for."""
-    return {NANOSECONDS: "true"} if keeps_nanoseconds(None, wanted) else {}
-
-
 def upgrade_due(name: str, state: TableState, wanted: int | None) -> bool:
     """Whether the table has to get Iceberg's format version `wanted` (None: whichever it has) before its next commit.
     Raises TerminalError for one that has a newer one: Iceberg has no way back."""

@@ -1,7 +1,7 @@
 """Inline Kafka Connect schemas to columns, by the semantic names of Connect and Debezium (see docs/types.md)."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from firn.changes.decode import types
-from firn.changes.decode.types import MAX_PRECISION, Column, Encoding, Type, decimal, in_nanoseconds, list_of
+from firn.changes.decode.types import MAX_PRECISION, Column, Encoding, Type, decimal, list_of
 from firn.changes.decode.unavailable import MARKED, UNAVAILABLE_AS
 from firn.changes.decode.values import MAX_SCALE
 from firn.errors import EventError
@@ -124,11 +124,6 @@ def columns_of(schema_json: bytes, flat: bool = False) -> tuple[Column, ...]:
     if (root.parameters or {}).get(UNAVAILABLE_AS) == MARKED:
         return tuple(replace(one, source=replace(one.source, marked=True)) for one in columns if one.source)
     return columns
-
-
-def fine(columns: Iterable[Column]) -> tuple[Column, ...]:
-    """The columns of a schema as a table has them that keeps nanoseconds: what is sent so is timestamp_ns."""
-    return tuple(replace(one, type=in_nanoseconds(one.type, one.source)) if one.source else one for one in columns)
 
 
 def _column(field: _Field) -> Column:

@@ -49,11 +49,6 @@ class Type:
         parts += self.entry or ()
         return self.name == name or any(part.holds(name) for part in parts)
 
-    @property
-    def fine(self) -> bool:
-        """Whether it counts nanoseconds, or has a part that does: only tables of Iceberg's format 3 have such."""
-        return any(self.holds(kind.name) for kind in NANOSECONDS)
-
 
 BOOLEAN: Final = Type("boolean")
 INT: Final = Type("int")
@@ -64,22 +59,16 @@ DATE: Final = Type("date")
 TIME: Final = Type("time")
 TIMESTAMP: Final = Type("timestamp")
 TIMESTAMPTZ: Final = Type("timestamptz")
-TIMESTAMP_NS: Final = Type("timestamp_ns")
-TIMESTAMPTZ_NS: Final = Type("timestamptz_ns")
 STRING: Final = Type("string")
+NANOSECONDS: Final = Type("timestamp_ns"), Type("timestamptz_ns")  # of Iceberg's format 3 alone
 UUID: Final = Type("uuid")
 BINARY: Final = Type("binary")
 # What only firn.yaml declares, of columns that no other type tells: how they are stored says `storable`.
 UNSIGNED: Final = Type("unsigned long")  # 64 bits without a sign
 BITS: Final = Type("bit")  # a bit string
 
-NANOSECONDS: Final = (TIMESTAMP_NS, TIMESTAMPTZ_NS)
-"""Types that only Iceberg's format 3 has."""
-
-_ALL: Final = (
-    BOOLEAN, INT, LONG, FLOAT, DOUBLE, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, *NANOSECONDS, STRING, UUID, BINARY
-)  # fmt: skip
-_SIMPLE: Final[Mapping[str, Type]] = MappingProxyType({t.name: t for t in _ALL})
+_ALL: Final = BOOLEAN, INT, LONG, FLOAT, DOUBLE, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, STRING, UUID, BINARY
+_SIMPLE: Final[Mapping[str, Type]] = MappingProxyType({t.name: t for t in (*_ALL, *NANOSECONDS)})
 
 # The names of JSON schemas for streams (docs/schemas.md): they mean the same wherever a type is written.
 _ALSO: Final[Mapping[str, Type]] = MappingProxyType(
@@ -255,8 +244,7 @@ def widen(a: Type, b: Type) -> Type:
     """The smallest type that holds both exactly, for a column that no table has yet; string if there is none.
 
     int < long, float < double, int < decimal, int < double, fixed < binary; decimals by integer digits and scale. A
-    long does not fit a double exactly, nor a double a decimal, nor a timestamp nanoseconds (1677 to 2262): those become
-    string, which keeps the text of both.
+    long does not fit a double exactly, nor a double a decimal: those become string, which keeps the text of both.
     """
     if a == b:
         return a
@@ -290,18 +278,11 @@ def widen(a: Type, b: Type) -> Type:
     return STRING
 
 
-def in_nanoseconds(kind: Type, source: "Encoding") -> Type:
-    """The type of a column that is written so, in tables that keep nanoseconds: what counts them is timestamp_ns."""
-    if kind.element is not None and source.element is not None:
-        return list_of(in_nanoseconds(kind.element, source.element))
-    return TIMESTAMP_NS if kind == TIMESTAMP and source.kind == "timestamp_ns" else kind
-
-
 def promotable(a: Type, b: Type) -> bool:
     """Whether Iceberg lets an existing column of type `a` become `b` (format 2): int -> long, float -> double, a
     decimal of the same scale and more precision; in lists, by their element; in structs by their fields, of which more
     may come. A type promotes to itself."""
-    if a == b:
+    if a == b or (a.name, b.name) in {("int", "long"), ("float", "double")}:
         return True
     if a.element is not None and b.element is not None:
         return promotable(a.element, b.element)
@@ -311,8 +292,6 @@ def promotable(a: Type, b: Type) -> bool:
         ours, theirs = a.fields, b.fields[: len(a.fields)]
         same = [name for name, _ in ours] == [name for name, _ in theirs]
         return same and all(promotable(one, other) for (_, one), (_, other) in zip(ours, theirs, strict=True))
-    if (a.name, b.name) in {("int", "long"), ("float", "double")}:
-        return True
     if a.name == b.name == "decimal":
         return a.scale == b.scale and (a.precision or 0) <= (b.precision or 0)
     return False
