@@ -24,11 +24,11 @@ from firn.tables.outcome import Outcome
 from firn.tables.routing import Target, mirrors_on
 from firn.tables.table_plan import planned
 from firn.tables.table_state import SEALED, TableState
+from firn_spark.files.retyped_files import finish_retype, retype_columns
 from firn_spark.pipelines.mirror_rows import Mirror
 from firn_spark.table_commit import RangeContext, TableCommit, tried
 from firn_spark.tables.alterations import upgrade
 from firn_spark.tables.evolve import Table, Tables
-from firn_spark.tables.retype import finish, retype
 from firn_sql.bound_sql import Bound, bound
 from firn_sql.check import check
 from firn_sql.mirrors import key_columns
@@ -89,7 +89,7 @@ def _once(context: RangeContext, pipeline: Pipeline, base_name: TableName, whole
     if told == (base.state.snapshot_id, pipeline.sha) and not whole:
         return None
     if table is not None:
-        table = finish(spark, tables, table)
+        table = finish_retype(spark, tables, table)
     columns = _columns(base)
     sql = bound(pipeline.name, pipeline.sql, source_schema(columns))
     key, renamed = _key(pipeline, base, columns, sql)
@@ -99,7 +99,7 @@ def _once(context: RangeContext, pipeline: Pipeline, base_name: TableName, whole
     target = Target(name, rule, (pipeline.source,), (TableFacts(),))
     plan = planned(target, context.config, table.state if table else None, seen=[sql.columns])
     if table is not None:
-        table = retype(spark, tables, table, plan.columns.retyped)
+        table = retype_columns(spark, tables, table, plan.columns.retyped)
         table = upgrade(spark, tables, table, rule.writing.format)
     progress = table.state.progress(stream) if table else 0
     outcome = Outcome(str(name), target.sources, mode=plan.mode.name, progress=progress)

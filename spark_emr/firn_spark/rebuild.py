@@ -38,6 +38,7 @@ from firn_spark import session as sessions
 from firn_spark.branch import InPlace, Moved, Placed, times_rebuilt
 from firn_spark.commit import print_line
 from firn_spark.failures import failure_of
+from firn_spark.files import row_lookup
 from firn_spark.following import made_again
 from firn_spark.ranges import Ranges, Sealed
 from firn_spark.staged.batch_facts import facts_of
@@ -225,10 +226,12 @@ class _Rebuild:
                 f"no change of the log gives {name} a row: {self._result.dead} of {self._result.events} are dead under "
                 "this configuration (is the key right?)"
             )
-        self._result.rows = self._spark.table(self._loaded(name).sql).count()
+        self._result.rows = self._count(self._loaded(name))
 
     def _check(self, live: Table) -> None:
         """Into a table that is dropped again, compared with the live one as it was at the beginning."""
+        if live.unreadable:
+            raise CannotRebuild(f"{live.name} can't be compared row for row: {live.unreadable}; use firn audit --rows")
         self._of_the_log(live)
         name = TableName(live.name.namespace, live.name.table + names.CHECK)
         both = (name, TableName(name.namespace, name.table + names.FACTS))
@@ -262,7 +265,7 @@ class _Rebuild:
             self._result.epochs = dict(upto)
             if work.published():
                 work.tidy()  # the answer to the swap may have been lost
-                self._result.rows = self._spark.table(main.sql).count()
+                self._result.rows = self._count(main)
                 return
             parts = plan(self._store, self._config, live.name, upto=upto)
             sources = sorted({source for part in parts for source in part.sources})
@@ -385,6 +388,10 @@ class _Rebuild:
         self._result.only_rebuilt = new.exceptAll(old).count()
         if self._result.only_live or self._result.only_rebuilt:
             self._result.status = "differs"
+
+    def _count(self, table: Table) -> int:
+        every = row_lookup.every(self._spark, table, ()).places if table.unreadable else None
+        return int(self._spark.table(table.sql).count()) if every is None else len(every)
 
     def _loaded(self, name: TableName) -> Table:
         table = self._tables.load(name)

@@ -39,6 +39,7 @@ from firn.tables.table_state import (
 )
 from firn_spark import vended_keys
 from firn_spark.failures import failure_of
+from firn_spark.files.retyped_files import finish_retype, retype_columns
 from firn_spark.merge.append_columns import AppendColumns
 from firn_spark.merge.facts_table import facts_beside
 from firn_spark.not_eligible import ForeignFiles, Unfit
@@ -47,7 +48,6 @@ from firn_spark.tables import foreign_files
 from firn_spark.tables.alterations import rename, repartition, upgrade
 from firn_spark.tables.evolve import FORMAT_VERSION, Table, Tables
 from firn_spark.tables.fence import CommitUnknown, LostRace, unmoved
-from firn_spark.tables.retype import finish, retype
 from firn_sql.feed_plan import FeedPlan, plan_feeds
 
 _TRIES = 5
@@ -317,7 +317,7 @@ class Committer:
         spark, tables, stream = self._context.spark, self._context.tables, self._context.stream
         table = tables.load(target.name)
         if table is not None:
-            table = finish(spark, tables, table)
+            table = finish_retype(spark, tables, table)
         progress = table.state.progress(stream) if table else 0
         if progress < self._seen.setdefault(target.name, progress):
             # Since then: what it lacks now is not all in this range. The next job looks at that first.
@@ -361,7 +361,7 @@ class Committer:
             columns, _ = table.columns()
             outcome.retyped = changed(columns, plan.columns.retyped)
             outcome.widened = changed(columns, plan.columns.widened)
-            table = retype(spark, tables, table, plan.columns.retyped)
+            table = retype_columns(spark, tables, table, plan.columns.retyped)
             table = upgrade(spark, tables, table, target.rule.writing.format)
         target = replace(target, rule=plan.renames.rule(target.rule))
         outcome.mode = plan.mode.name

@@ -824,4 +824,20 @@ MUTANTS: Final = (
         ("tests/unit/changes/test_geometries.py"
          "::test_the_far_away_point_says_that_the_value_is_unavailable[struct<wkb: wkb, srid: int>-False]",),
     ),
+    Mutant(
+        "a table that was upgraded gets nanoseconds where it has microseconds",
+        f"{_CORE}/tables/table_state.py",
+        'return state.properties.get(NANOSECONDS) == "true"',
+        "return state.version >= _WITH_NANOSECONDS",
+        ("tests/unit/changes/test_nanoseconds.py"
+         "::test_a_schemas_nanoseconds_are_kept_by_tables_that_are_made_in_format_3",),
+    ),
+    Mutant(
+        "a moment that nanoseconds do not reach is any",
+        f"{_CORE}/changes/decode/values.py",
+        "if FIRST_NS <= value <= LAST_NS:",
+        "if value:",
+        ("tests/unit/changes/test_nanoseconds.py"
+         '::test_what_nanoseconds_do_not_hold_is_a_dead_letter["0001-01-01T00:00:00"-out_of_range]',),
+    ),
 )  # fmt: skip

@@ -205,4 +205,11 @@ MUTANTS: Final = (
         "            self._replaced_at = asked_at + lives\n",
         (f"{_TESTS}/test_rest_tokens.py::test_a_token_is_replaced_before_it_ends[40.0-29.0]",),
     ),
+    Mutant(
+        "Python's moments are compared with nanoseconds as microseconds",
+        f"{_LAKE}/reading/nano_filters.py",
+        "_nanoseconds(literal.value * 1000)",
+        "_nanoseconds(literal.value)",
+        (f"{_TESTS}/test_nano_filters.py::test_pythons_moments_and_numbers_are_compared_as_nanoseconds",),
+    ),
 )

@@ -21,6 +21,8 @@ SCALARS = st.sampled_from(
         "time",
         "timestamp",
         "timestamptz",
+        "timestamp_ns",
+        "timestamptz_ns",
         "string",
         "uuid",
         "binary",
@@ -36,6 +38,7 @@ TYPES = SCALARS | SCALARS.map(list_of) | MAPS | MAPS.map(list_of)
 WORDS = st.sampled_from(
     ["", "NaN", "NAN", "Infinity", "-Infinity", "POSITIVE_INFINITY", "AOjUpQ//", "AQ==", "00ff", "1.10", "-0", "1e5",
      "2024-02-29", "2024-02-29Z", "2024-02-29T23:59:59.999999Z", "2024-02-29T23:59:59.9999999+05:45", "infinity",
+     "2024-02-29T23:59:59.123456789", "1677-09-21T00:12:43.145224191Z", "2262-04-11T23:47:16.854775807",
      "23:59:59Z", "6b1f0e7c-5a5d-4c1e-9a53-000000000001", "__debezium_unavailable_value", "\x00", "Größe 日本語 😀"]
 )  # fmt: skip
 NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(10**40), 10**40)

@@ -25,6 +25,7 @@ from firn_spark.staged import columnar
 from firn_spark.staged.decode import decoded, decoded_schema
 from firn_spark.staged.packed import CHANGES
 from firn_spark.staged.read import SealedBatch, rows_of
+from firn_sql.nano_texts import row_values
 from tests.property.test_codec import JSON, SETTINGS, TYPES
 
 ROOT = Path(__file__).parents[1]
@@ -41,13 +42,13 @@ def one_by_one(batch: pa.RecordBatch, decoding: Decoding, decoder: Callable[[Dec
         return []
     schema = decoded_schema(decoding)
     arrays = [pa.array(v, field.type) for v, field in zip(zip(*rows, strict=True), schema, strict=True)]
-    return sorted(map(repr, pa.RecordBatch.from_arrays(arrays, schema=schema).to_pylist()))
+    return sorted(map(repr, row_values(pa.RecordBatch.from_arrays(arrays, schema=schema))))
 
 
 def by_columns(batch: pa.RecordBatch, decoding: Decoding, decoder: Callable[[Decoding], Decoder]) -> list[str]:
     found = list(decoded([batch], decoding, decoder))
     assert all(part.schema == decoded_schema(decoding) for part in found)
-    return sorted(repr(row) for part in found for row in part.to_pylist())
+    return sorted(repr(row) for part in found for row in row_values(part))
 
 
 # values of the forms that vectors take, to their very ends and one beyond
@@ -62,6 +63,13 @@ def forms(*likely: str, pattern: str) -> st.SearchStrategy[Any]:
 
 
 MICROS = around(-62_135_596_800_000_000, 253_402_300_799_999_999)
+NANOS = around(-(2**63), 2**63 - 1) | around(-(2**63) // 1000, 2**63 // 1000)
+NANO_TIMES = forms(
+    "1677-09-21T00:12:43.145224191", "1677-09-21T00:12:43.145224192Z", "2262-04-11T23:47:16.854775807",
+    "2262-04-11T23:47:16.854775808Z", "1969-12-31T23:59:59.999999999Z", "2024-02-29T23:59:59.1234567890",
+    "2299-12-31T00:00:00Z", "1700-01-01 00:00:00+00", "2024-02-30T00:00:00Z",
+    pattern=r"(1[67]|2[012])[0-9]{2}-[01][0-9]-[0-3][0-9][T ][0-2][0-9]:[0-6][0-9]:[0-6][0-9](\.[0-9]{1,10})?(Z|\+00)?",
+)  # fmt: skip
 MILLIS = around(-62_135_596_800_000, 253_402_300_799_999)
 TIMES = forms(
     "0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z", "0000-12-31T00:00:00Z", "2024-02-30T00:00:00Z",
@@ -89,6 +97,8 @@ PLAIN = {
     "date": around(-719_162, 2_932_896) | st.dates().map(str) | DAYS,
     "timestamp": MICROS | MILLIS | TIMES | LOCAL,
     "timestamptz": MICROS | MILLIS | TIMES | MOMENTS,
+    "timestamp_ns": NANOS | MICROS | MILLIS | NANO_TIMES | LOCAL,
+    "timestamptz_ns": NANOS | MICROS | MILLIS | NANO_TIMES | MOMENTS,
     "string": st.text(max_size=8) | st.integers(),
     "uuid": UUIDS,
     "decimal": NUMBERS | st.decimals(allow_nan=False, allow_infinity=False, places=2).map(str) | st.integers(),

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from firn.changes.decode.codec import DecodeSettings, RowCodec
 from firn.changes.decode.connect_schema import columns_of
 from firn.changes.decode.inference import seen_in
+from firn.changes.decode.nanoseconds import fine
 from firn.changes.decode.texts import retyped, text_of, text_of_double
 from firn.changes.decode.types import INFERRED, Column, Type, parse, storable
 from firn.errors import EventError
@@ -88,6 +89,10 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
     values(named("string", "io.debezium.data.Uuid"), UUIDS),
     values(named("int32", "io.debezium.time.Date"), st.integers(-719_162, 2_932_896) | st.just(10**7)),
     values(named("int64", "io.debezium.time.MicroTimestamp"), MICROS),
+    values(
+        named("int64", "io.debezium.time.NanoTimestamp"), LONGS | st.sampled_from([2**63, -1, 1_700_000_000_123_000])
+    ),
+    listed(named("int64", "io.debezium.time.NanoTimestamp"), LONGS.map(json.dumps)),
     values(named("string", "io.debezium.time.ZonedTimestamp"), ZONED),
     values(named("int64", "io.debezium.time.MicroTime"), st.integers(0, 86_400_000_000)),
     values(named("int32", "io.debezium.time.Year"), st.integers(1901, 2155)),
@@ -117,7 +122,7 @@ def schema_of(field: Field | None) -> tuple[Column, ...] | None:
     if field is None:
         return None
     row = {"type": "struct", "field": "after", "fields": [field | {"field": "v"}]}
-    return columns_of(json.dumps({"type": "struct", "fields": [row]}).encode())
+    return fine(columns_of(json.dumps({"type": "struct", "fields": [row]}).encode()))
 
 
 def image(event: Event) -> bytes:
@@ -208,6 +213,10 @@ def test_the_text_of_a_double_is_the_double(value: float) -> None:
         ("date", -719162, "0001-01-01"),
         ("timestamp", 1_700_000_000_120_000, "2023-11-14T22:13:20.120000"),
         ("timestamptz", -50_000_000_000_000_123, "0385-07-25T07:06:39.999877Z"),
+        ("timestamp_ns", 1_700_000_000_120_000_000, "2023-11-14T22:13:20.120000"),
+        ("timestamp_ns", -1, "1969-12-31T23:59:59.999999999"),
+        ("timestamptz_ns", -(2**63), "1677-09-21T00:12:43.145224192Z"),
+        ("timestamptz_ns", 2**63 - 1, "2262-04-11T23:47:16.854775807Z"),
         ("uuid", "0f8fad5b-d9cb-469f-a165-70867728950e", "0f8fad5b-d9cb-469f-a165-70867728950e"),
         ("list<int>", [1, None, 3], '["1",null,"3"]'),
         ("list<string>", ['é"', None], '["é\\"",null]'),

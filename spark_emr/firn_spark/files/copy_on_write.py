@@ -91,6 +91,11 @@ def rewritten(layout: Layout, old: Sequence[OldFile], new: pa.Table) -> list[New
     return files
 
 
+def kept(layout: Layout, old: Sequence[OldFile]) -> Iterator[pa.Table]:
+    """What stays of the old files, some thousand rows at a time. Raises as `rewritten`."""
+    return _held(layout, old, pa.schema(layout.fields).empty_table())
+
+
 def _held(layout: Layout, old: Sequence[OldFile], new: pa.Table) -> Iterator[pa.Table]:
     held, schema = [new], pa.schema(layout.fields)
     try:

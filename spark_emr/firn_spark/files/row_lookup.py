@@ -198,6 +198,11 @@ def read(files: Files, ids: Mapping[str, int], columns: Sequence[Column]) -> Row
     return _together(found) if found else no_rows([*files.wanted.key, *columns])
 
 
+def every(spark: SparkSession, table: Table, columns: Sequence[Column]) -> Rows:
+    """All rows of a table that Spark does not open, with these columns. Raises ForeignFiles."""
+    return read(plan(spark, table, Wanted(()), None), ids_of(table), columns)
+
+
 def ids_of(table: Table) -> Mapping[str, int]:
     """The ids of the table's columns."""
     return {str(one["name"]): int(one["id"]) for one in table.state.fields}

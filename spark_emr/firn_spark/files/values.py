@@ -1,7 +1,7 @@
 """Values of columns as Python holds them here: exact, comparable, and equal for what was decoded and what was read.
 
-As the decoders give them: times are whole numbers (microseconds, days), since Python's own end with the year 9999; a
-uuid is its text.
+As the decoders give them: times are whole numbers (micro-, nanoseconds, days), since Python's own end with the year
+9999; a uuid is its text.
 
 Keys are compared by Arrow in a type of their own (`key_type`), where equal values are equal bits and all values have an
 order: of uuids their bytes, of floats whole numbers, of lists texts.
@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from firn.changes.decode.types import Type
+from firn.changes.decode.values import text_of_nanos
 from firn.changes.merge import fold
 from firn.errors import TerminalError
 from firn_spark.files import defaults
@@ -32,12 +33,13 @@ _VALUE_BITS = (1 << 63) - 1  # of a float, all but its sign
 _INT = 1 << 31  # what Java gets as an int, which Iceberg takes for no moment
 _ID = b"PARQUET:field_id"
 _OTHERS = {  # types of files that those of columns say otherwise, or that only adopted tables have
-    "uuid": pa.uuid(), "time": pa.time64("us"), "timestamp_ns": pa.timestamp("ns"),
-    "timestamptz_ns": pa.timestamp("ns", "UTC"),
+    "uuid": pa.uuid(), "time": pa.time64("us"),
 }  # fmt: skip
 _PLAIN = {
     "timestamp": pa.int64(),
     "timestamptz": pa.int64(),
+    "timestamp_ns": pa.int64(),
+    "timestamptz_ns": pa.int64(),
     "date": pa.int32(),
 }
 
@@ -81,6 +83,8 @@ def found(column: pa.ChunkedArray, kind: Type) -> pa.ChunkedArray:
 
 def literal(value: Any, kind: Type) -> Any:
     """An end of some keys (key_type) as Iceberg is asked for it; None where it can't be."""
+    if kind.name in ("timestamp_ns", "timestamptz_ns"):  # Iceberg takes a number for microseconds
+        return text_of_nanos(value, zoned=kind.name == "timestamptz_ns")
     if kind.name in _UNASKED or (kind.name.startswith("timestamp") and -_INT <= value < _INT):
         return None
     return value

@@ -10,12 +10,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
+import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from firn.config.maintenance import Care, Compaction
 from firn.maintenance import compaction_planner, manifest_planner
 from firn.maintenance.compaction_planner import DataFile, Group
+from firn_spark.files import copy_on_write
+from firn_spark.files.row_lineage import with_lineage
+from firn_spark.files.write import data_files, layout_of
 from firn_spark.maintenance import log_retention, manifests
 from firn_spark.maintenance.concurrent_commits import caught_up
 from firn_spark.maintenance.health import planned
@@ -165,6 +169,8 @@ class _Work:
         self.table = self.tables.look_again(self.table)
         table, read_at = self.table, _snapshot(self.table)
         paths = {file.path for file in group.files}
+        if table.unreadable:
+            return self._by_arrow(group, paths, read_at)
         tasks = list(deletes.tasks_of(table, paths))
         try:
             with rows_of(self._spark, table, tasks) as rows:
@@ -174,15 +180,29 @@ class _Work:
             # Spark looks at the table again, and has found other columns than ours.
             self._same_columns(self.tables.look_again(table), table)
             raise
+        return self._done(group, read_at, paths, [*(task.file() for task in tasks), *deletes.vectors_of(tasks)], added)
+
+    def _by_arrow(self, group: Group, paths: set[str], read_at: int | None) -> Compacted:
+        """The same of a table that Spark does not open: written in this process as copy-on-write does, by key."""
+        table, layout = self.table, with_lineage(layout_of(self.table), self.table)
+        old = copy_on_write.old_files(self._spark, table, {path: pa.array([], pa.int64()) for path in paths})
+        nothing = pa.schema(layout.fields).empty_table()
+        added = data_files(self._spark, table, copy_on_write.rewritten(layout, old.files, nothing))
+        return self._done(group, read_at, paths, [*old.java, *old.removed.replaced], added)
+
+    def _done(
+        self, group: Group, read_at: int | None, paths: set[str], old: Sequence[Any], added: Sequence[Any]
+    ) -> Compacted:
+        table = self.table
         try:
-            self._land(read_at, paths, [*(task.file() for task in tasks), *deletes.vectors_of(tasks)], added)
+            self._land(read_at, paths, old, added)
         except LostRace:
             for file in added:
                 table.java.io().deleteFile(file.location())
             raise
         self.gone |= paths
         size = sum(int(file.fileSizeInBytes()) for file in added)
-        return Compacted(groups=1, files=len(tasks), into=len(added), bytes=group.bytes, bytes_after=size)
+        return Compacted(groups=1, files=len(paths), into=len(added), bytes=group.bytes, bytes_after=size)
 
     def _same_columns(self, now: Table, before: Table) -> None:
         """Raises LostRace if the columns have changed: values of one type would stand in another's column."""

@@ -8,6 +8,7 @@ second, leaves facts that nobody asks for.
 Facts ordered by a number (`order_by`) stay: a floor among the versions of one row would refuse new rows of others.
 """
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -19,11 +20,12 @@ from firn.changes.metadata_columns import AT, POSITION
 from firn.changes.positions import by_field
 from firn.changes.record import by_record
 from firn.tables.table_state import BY_NUMBER, FLOOR
+from firn_spark.files import row_lookup
 from firn_spark.merge.facts_table import KEEP
 from firn_spark.tables import fence
 from firn_spark.tables.deletes import tasks_of
 from firn_spark.tables.evolve import Table, Tables
-from firn_spark.tables.java import java_class
+from firn_spark.tables.java import elements, java_class
 
 RAISED: Final = "firn.floor.raised"  # table property: when the floor was raised last (RFC 3339)
 GRACE: Final = timedelta(hours=6)  # what a job has read of the facts is no older: commit/warm_job.py
@@ -94,6 +96,8 @@ def _old(spark: SparkSession, facts: Table, before: datetime) -> list[_Old]:
     """The data files whose facts were all written before an instant; those that do not tell are left out."""
     if facts.state.snapshot_id is None:
         return []
+    if facts.unreadable:
+        return list(_by_manifests(spark, facts, int(before.timestamp() * 1_000_000)))
     bounds = f"readable_metrics.{AT}.upper_bound AS at", f"readable_metrics.{POSITION}.upper_bound AS newest"
     limit = before.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
     found = (
@@ -104,6 +108,26 @@ def _old(spark: SparkSession, facts: Table, before: datetime) -> list[_Old]:
         .collect()
     )
     return [_Old(row["file_path"], int(row["record_count"]), bytes(row["newest"])) for row in found]
+
+
+def _by_manifests(spark: SparkSession, facts: Table, before: int) -> Iterator[_Old]:
+    """The same of a table that Spark does not open: from its manifests. `before`: in microseconds."""
+    ids = row_lookup.ids_of(facts)
+    conversions = java_class(spark, "org.apache.iceberg.types.Conversions")
+    types = {name: facts.java.schema().findType(ids[name]) for name in (AT, POSITION)}
+    tasks = facts.java.newScan().includeColumnStats().planFiles()
+    try:
+        for task in elements(tasks):
+            file, ends = task.file(), task.file().upperBounds()
+            found = {name: ends.get(ids[name]) if ends is not None else None for name in types}
+            at, position = found[AT], found[POSITION]
+            if at is None or position is None:
+                continue
+            if int(conversions.fromByteBuffer(types[AT], at.duplicate())) < before:
+                newest = bytes(java_class(spark, "org.apache.iceberg.util.ByteBuffers").toByteArray(position))
+                yield _Old(str(file.location()), int(file.recordCount()), newest)
+    finally:
+        tasks.close()
 
 
 def _raise(spark: SparkSession, facts: Table, floor: bytes, now: datetime) -> None:

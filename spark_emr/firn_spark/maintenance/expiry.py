@@ -15,6 +15,7 @@ from pyspark.errors import IllegalArgumentException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
+from firn.changes.decode.types import STRING, TIMESTAMPTZ, Column
 from firn.changes.metadata_columns import AT, LOOKED, OP
 from firn.config.maintenance import FEWEST_SNAPSHOTS, Expiry
 from firn.log.layout import instant
@@ -22,6 +23,7 @@ from firn.log.store import Store
 from firn.maintenance.cut_coverage import counted as counted_by_cuts
 from firn.maintenance.expiry import LEAST, Plan, Snapshots, plan, read
 from firn.tables.table_state import CREATES, EPOCH, HELD_IDS
+from firn_spark.files import row_lookup
 from firn_spark.maintenance.delete_memory_expiry import Forgotten, forget
 from firn_spark.merge.facts_table import KEEP, facts_beside
 from firn_spark.tables import fence
@@ -115,6 +117,8 @@ def looked_at(spark: SparkSession, table: Table, facts: Table, expiry: Expiry, n
     leaves_out = table.state.properties.get(HELD_IDS) or any(CREATES in one for one in facts.state.ancestry)
     if not leaves_out or LOOKED not in {field["name"] for field in facts.state.fields}:
         return set()
+    if facts.unreadable:
+        return _looked_at_by(row_lookup.every(spark, facts, _LOOKED_BY), now - KEEP, expiry.at_most)
     since = (now - KEEP).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
     found = (
         spark.table(facts.sql)
@@ -126,6 +130,18 @@ def looked_at(spark: SparkSession, table: Table, facts: Table, expiry: Expiry, n
         .collect()
     )
     return {int(row[LOOKED]) for row in found}
+
+
+_LOOKED_BY: Final = (Column(OP, STRING), Column(LOOKED, STRING), Column(AT, TIMESTAMPTZ))
+
+
+def _looked_at_by(facts: row_lookup.Rows, since: datetime, most: int) -> set[int]:
+    """What `looked_at` says, of facts that Spark does not open."""
+    least, newest = int(since.timestamp() * 1_000_000), dict[str, int]()
+    for op, looked, at in zip(*(facts.columns[one.name] for one in _LOOKED_BY), strict=True):
+        if op == "d" and looked is not None and at is not None and at >= least:
+            newest[looked] = max(at, newest.get(looked, at))
+    return {int(one) for one in sorted(newest, key=lambda one: newest[one], reverse=True)[:most]}
 
 
 def expire(

@@ -18,7 +18,7 @@ from firn.config.file_writing import NEWEST_FORMAT, OLDEST_FORMAT
 from firn.maintenance.compaction_planner import DataFile, DeleteFile, spread
 from firn_spark.not_eligible import Unfit
 from firn_spark.tables.evolve import Table
-from firn_spark.tables.java import java_class
+from firn_spark.tables.java import elements, java_class
 
 Cold = Callable[[Collection[str]], Collection[str]]  # of these paths of data files, those in a cold storage class
 
@@ -69,7 +69,8 @@ def listing(spark: SparkSession, table: Table, cold: Cold | None = None) -> List
     summary = table.state.ancestry[0] if table.state.ancestry else {}
     counts = [summary.get(name) for name in ("total-data-files", "total-delete-files")]
     few = all(count is not None for count in counts) and sum(int(count or 0) for count in counts) <= ONE_BY_ONE
-    entries = list(one_by_one(spark, table, snapshot) if few else by_spark(spark, table))
+    told = few or table.unreadable  # Spark opens no table of metadata either of one that it does not open
+    entries = list(one_by_one(spark, table, snapshot) if told else by_spark(spark, table))
     frozen = cold([one.path for one in entries if one.content == _DATA]) if cold else ()
     files = [
         DataFile(one.path, one.bytes, one.rows, one.spec, one.partition, one.sequence, 0, one.path in frozen)
@@ -126,6 +127,25 @@ def one_by_one(spark: SparkSession, table: Table, snapshot: Any) -> Iterator[_En
                 yield _told(json.loads(parser.toJson(file, spec)), int(file.dataSequenceNumber() or 0))
         finally:
             reader.close()
+
+
+def paths_of_all(spark: SparkSession, table: Table) -> Iterator[str]:
+    """The paths of the files of all snapshots, from their manifests; of some more than once."""
+    io, specs = table.java.io(), table.java.specs()
+    manifests = java_class(spark, "org.apache.iceberg.ManifestFiles")
+    known: set[str] = set()
+    for snapshot in table.java.snapshots():
+        for manifest in snapshot.allManifests(io):
+            if str(manifest.path()) in known:
+                continue
+            known.add(str(manifest.path()))
+            is_data = str(manifest.content().name()) == "DATA"
+            reader = (manifests.read if is_data else manifests.readDeleteManifest)(manifest, io, specs)
+            try:
+                for file in elements(reader):
+                    yield str(file.location())
+            finally:
+                reader.close()
 
 
 def _told(said: Mapping[str, Any], sequence: int) -> _Entry:

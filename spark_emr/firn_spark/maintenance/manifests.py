@@ -72,10 +72,12 @@ def _target(table: Table) -> int:
 
 
 def _listed(spark: SparkSession, table: Table, snapshot: Any, target: int) -> Iterator[Manifest]:
-    ranges = _Ranges(spark, table)
+    ranges, by_spark = _Ranges(spark, table), table.unreadable is None
     for one in elements(snapshot.allManifests(table.java.io())):
         size, spec = int(one.length()), int(one.partitionSpecId())
         deletes = str(one.content().name()) != "DATA"
+        if deletes and not by_spark:  # which alone rewrites these
+            continue
         wide = size >= manifest_planner.SMALL * target and table.state.version < _LINEAGE
         low, high = ranges.of(one, spec) if wide else (None, None)
         yield Manifest(str(one.path()), size, spec, deletes, low, high)
@@ -126,7 +128,7 @@ def _commit(spark: SparkSession, table: Table, one: Rewrite) -> int | None:
     if len(chosen) < len(wanted):
         return None
     try:
-        if table.state.version < _LINEAGE:
+        if table.state.version < _LINEAGE and table.unreadable is None:
             return run(lambda: _by_spark(spark, table, one.spec, chosen))
         data = [manifest for manifest in chosen if str(manifest.content().name()) == "DATA"]
         deletes = [manifest for manifest in chosen if str(manifest.content().name()) != "DATA"]

@@ -16,6 +16,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from firn.config.maintenance import Statistics
+from firn_spark.not_eligible import Unfit
 from firn_spark.tables.evolve import Table, set_all
 from firn_spark.tables.fence import CommitUnknown, LostRace
 from firn_spark.tables.java import elements, java_class
@@ -60,6 +61,8 @@ def compute(spark: SparkSession, table: Table, wanted: Statistics, *, dry_run: b
     if dry_run:
         return told
     ids = {columns[name] for name in columns}
+    if table.unreadable:
+        raise Unfit(f"nobody can count its values: {table.unreadable}")
     actions = java_class(spark, "org.apache.iceberg.spark.actions.SparkActions").get(spark._jsparkSession)
     made: list[Any] = []
     if ids and not any(of == snapshot and known >= ids for of, known in _counted(table)):

@@ -18,6 +18,7 @@ from firn.errors import TerminalError
 from firn.log.store import Store, Stored, objects
 from firn.maintenance import orphans as rules
 from firn.tables.locations import below, spelled
+from firn_spark.maintenance.listing import paths_of_all
 from firn_spark.tables.evolve import Table, Tables
 from firn_spark.tables.java import java_class
 
@@ -120,7 +121,8 @@ def _used(spark: SparkSession, table: Table, location: str) -> _Used:
     named |= {str(table.java.operations().current().metadataFileLocation())}
     for part, column in (("all_manifests", "path"), ("snapshots", "manifest_list"), ("metadata_log_entries", "file")):
         named.update(_column(spark, f"{table.files_sql}.{part}", column))
-    content = set(_column(spark, f"{table.files_sql}.all_files", "file_path"))
+    unread = table.unreadable is not None  # Spark opens no table of its files either
+    content = set(paths_of_all(spark, table) if unread else _column(spark, f"{table.files_sql}.all_files", "file_path"))
     return _Used(_below(location, content), _below(location, named), len(content))
 
 

@@ -13,6 +13,7 @@ from firn.changes.decode.texts import changes_form
 from firn.changes.decode.types import Column
 from firn.changes.metadata_columns import HELD, POSITION, SOURCE, TIME
 from firn.config.names import quoted
+from firn.errors import TerminalError
 from firn.tables.table_state import field_before
 from firn_spark.tables.columns import spark_type
 from firn_spark.tables.evolve import Table
@@ -39,6 +40,11 @@ def is_retyped(spark: SparkSession, table: Table, snapshot: int, columns: Sequen
 def rows_at(spark: SparkSession, table: Table, snapshot: int, columns: Sequence[Column]) -> DataFrame:
     """All rows of a snapshot: `columns` by today's names and types (null: the table had none), `_firn_pos`, `_firn_ts`,
     and if they were there `_firn_source` and, by today's field ids, `_firn_held`."""
+    if table.unreadable:
+        raise TerminalError(
+            f"{table.name}: a row that moved to another key has values that only a snapshot from before a change of "
+            f"type tells, and {table.unreadable}: firn rebuild it into a new table"
+        )
     then, now = fields_at(spark, table, snapshot), _ids(table)
     rows = spark.read.option("versionAsOf", snapshot).table(table.files_sql)
     selected = []

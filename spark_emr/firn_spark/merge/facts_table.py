@@ -15,21 +15,24 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
+from firn.changes.decode.nanoseconds import is_fine
 from firn.changes.decode.texts import changes_form
-from firn.changes.decode.types import Column, Type, promotable, storable
+from firn.changes.decode.types import BINARY, STRING, Column, Type, promotable, storable
 from firn.changes.merge.fold import RowChange
 from firn.changes.merge.ordering import total
 from firn.changes.metadata_columns import FACTS_METADATA, METADATA, OP, POSITION
 from firn.changes.positions import WIDTH
 from firn.config import names
+from firn.config.file_writing import NEWEST_FORMAT
 from firn.config.names import TableName
 from firn.tables.planning import ColumnGone, ColumnPlan, KeyChanged
 from firn.tables.renames import Renames
 from firn.tables.table_state import BY_NUMBER, CREATES, EPOCH, FACTS, NEWEST, TRUNCATED, floor_of
+from firn_spark.files import row_lookup
+from firn_spark.files.retyped_files import finish_retype, retype_columns
 from firn_spark.tables import fence
-from firn_spark.tables.alterations import rename
-from firn_spark.tables.evolve import Table, Tables
-from firn_spark.tables.retype import finish, retype
+from firn_spark.tables.alterations import rename, upgrade
+from firn_spark.tables.evolve import FORMAT_VERSION, Table, Tables
 
 KEEP = timedelta(days=15)  # SQS keeps a message for 14
 _MODE = "deletes"
@@ -97,7 +100,7 @@ class FactsTable:
             raise KeyChanged(
                 f"{self.name} exists and is no memory of deletes; rename it, or give {self._of} another name"
             )
-        self.table = finish(self.spark, self._tables, self.table)
+        self.table = finish_retype(self.spark, self._tables, self.table)
         due = renames.due(field["name"] for field in self.table.state.fields)
         self.table = rename(self.spark, self._tables, self.table, due, {})
         state = self.table.state
@@ -114,15 +117,19 @@ class FactsTable:
         where there are no facts. Raises what Spark raises."""
         if not table.state.records:
             return []
+        if table.unreadable:
+            rows = row_lookup.every(self.spark, table, [Column(OP, STRING), Column(POSITION, BINARY)])
+            facts = list(zip(rows.columns[OP], rows.columns[POSITION], strict=True))
+            newest = max((at for _, at in facts), default=None)
+            truncated = max((at for op, at in facts if op == "t"), default=None)
+            return [_told(newest, truncated, any(op == "c" for op, _ in facts))]
         op, position = f.col(OP), f.col(POSITION)
         newest, truncated, creates = (
             self.spark.table(table.files_sql)
             .agg(f.max(position), f.max(f.when(op == "t", position)), f.max(op == "c"))
             .collect()[0]
         )
-        told = {NEWEST: total(bytes(newest)).hex()} if newest else {}
-        told |= {TRUNCATED: total(bytes(truncated)).hex()} if truncated else {}
-        return [told | ({CREATES: "true"} if creates else {})]
+        return [_told(newest, truncated, bool(creates))]
 
     def check(self, key: Collection[str]) -> None:
         """Raises ColumnGone if another tool dropped or renamed a column by which facts are found. `key`: names."""
@@ -166,7 +173,10 @@ class FactsTable:
 
     def ready(self, plan: ColumnPlan) -> Table:
         """The table, made if there is none, with all columns that these facts need. Raises fence.LostRace."""
+        fine = any(is_fine(column.type) for column in plan.columns)
         if self.table is not None:
+            if fine and self.table.state.version < NEWEST_FORMAT:
+                self.table = upgrade(self.spark, self._tables, self.table, NEWEST_FORMAT)
             there = {field["name"] for field in self.table.state.fields}
             missing = tuple(Column(column.name, column.type) for column in plan.columns if column.name not in there)
             # By its own types: where a commit had no facts, they stayed as they were.
@@ -174,7 +184,7 @@ class FactsTable:
             late = [column for column in plan.columns if own.get(column.name, column.type) != column.type]
             wider = tuple(c for c in late if promotable(own[c.name], c.type) and not changes_form(own[c.name], c.type))
             added = ColumnPlan(plan.columns, missing, wider)
-            self.table = retype(self.spark, self._tables, self.table, [c for c in late if c not in wider])
+            self.table = retype_columns(self.spark, self._tables, self.table, [c for c in late if c not in wider])
             self.table = fence.unmoved(self.table, self._tables.evolve(self.table, added, FACTS_METADATA))
             if self._numbers != (self.table.state.properties.get(BY_NUMBER) == "true"):
                 said = {BY_NUMBER: str(self._numbers).lower()}
@@ -183,8 +193,15 @@ class FactsTable:
         columns = [Column(column.name, column.type) for column in plan.columns]
         properties = {"firn.mode": _MODE, "firn.stream": self.stream, "firn.of": str(self._of)}
         properties |= {BY_NUMBER: "true"} if self._numbers else {}
+        properties |= {FORMAT_VERSION: str(NEWEST_FORMAT)} if fine else {}
         self.table = self._tables.create(self.name, self._warehouse, columns, FACTS_METADATA, (), properties)
         return self.table
+
+
+def _told(newest: bytes | None, truncated: bytes | None, creates: bool) -> dict[str, str]:
+    told = {NEWEST: total(bytes(newest)).hex()} if newest else {}
+    told |= {TRUNCATED: total(bytes(truncated)).hex()} if truncated else {}
+    return told | ({CREATES: "true"} if creates else {})
 
 
 def truncate_at(order: bytes, source: str | None) -> RowChange:

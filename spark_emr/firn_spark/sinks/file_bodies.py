@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from firn.config.file_sinks import FileSink
+from firn_sql.nano_texts import has_nanoseconds
 
 _ROWS_AT_ONCE: Final = 8_192
 _ROWS_IN_GROUP: Final = 1_000_000
@@ -58,13 +59,15 @@ def _objects(batch: pa.RecordBatch) -> list[dict[str, Any]]:
 
 
 def _values(column: pa.Array) -> list[Any]:
-    maps: Any = "lossy" if _has_texts_for_keys(column.type) else None
-    try:
-        found: list[Any] = column.to_pylist(maps_as_pydicts=maps)
-        return found
-    except OverflowError:  # a time after the year 9999 within it
-        kind = column.type
-        return [_with_times(value, kind) for value in column.cast(_as_texts(kind)).to_pylist(maps_as_pydicts=maps)]
+    kind = column.type
+    maps: Any = "lossy" if _has_texts_for_keys(kind) else None
+    if not has_nanoseconds(kind):
+        try:
+            found: list[Any] = column.to_pylist(maps_as_pydicts=maps)
+            return found
+        except OverflowError:  # a time after the year 9999 within it
+            pass
+    return [_with_times(value, kind) for value in column.cast(_as_texts(kind)).to_pylist(maps_as_pydicts=maps)]
 
 
 def _as_texts(kind: pa.DataType) -> pa.DataType:

@@ -95,6 +95,8 @@ def opened(spark: SparkSession, table: str) -> tuple[Table, Timeline]:
     found = tables.load(TableName.parse(table))
     if found is None:
         raise NoSuchTable(f"the catalog has no table {table}")
+    if found.unreadable:
+        raise TerminalError(f"{table} can't be read by Spark: {found.unreadable}. firn_lake reads it")
     return found, Timeline(table, json.loads(tables.metadata(found)))
 
 

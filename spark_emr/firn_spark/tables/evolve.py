@@ -17,6 +17,7 @@ from firn.config.file_writing import DEFAULTS_FORMAT, OLDEST_FORMAT
 from firn.config.names import TableName, quoted
 from firn.config.partitions import Partition, in_words
 from firn.errors import ConfigError
+from firn.maintenance.unfed import unreadable
 from firn.tables import file_properties, partition_policy, table_state
 from firn.tables.planning import ColumnPlan
 from firn_spark import vended_keys
@@ -65,6 +66,11 @@ class Table:
     def files_sql(self) -> str:
         """The same to write files, which belong to no branch before they are committed."""
         return f"{CATALOG}.{self.name.quoted}"
+
+    @property
+    def unreadable(self) -> str | None:
+        """Why Spark does not open it, None if it does: a column of a type that Spark lacks."""
+        return unreadable(self.state.fields)
 
     def head(self) -> Any:
         """The newest org.apache.iceberg.Snapshot, None if there is none."""

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
+from firn.errors import TerminalError
 from firn_spark.tables import deletes, fence
 from firn_spark.tables.evolve import Table, Tables
 from firn_spark.tables.fence import LostRace
@@ -45,6 +46,11 @@ def _tasks(table: Table, paths: Collection[str]) -> list[Any]:
 
 
 def _rewrite(spark: SparkSession, tables: Tables, table: Table, stream: str, tasks: Sequence[Any]) -> None:
+    if table.unreadable:
+        raise TerminalError(
+            f"{table.name} has files that others wrote and that only Spark could read, and {table.unreadable}: have "
+            "whoever wrote them write Parquet with the table's field ids, or drop the column"
+        )
     read_at = table.head().snapshotId()
     with rows_of(spark, table, tasks) as rows:
         added = write_rows(spark, table, rows.drop(FILE, PLACE))

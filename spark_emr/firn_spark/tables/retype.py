@@ -11,7 +11,7 @@ before the swap is refused after it (tables.alterations).
 
 import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final
@@ -32,13 +32,17 @@ from firn_spark.tables.columns import iceberg_type, spark_type
 from firn_spark.tables.evolve import Table, Tables, set_all
 from firn_spark.tables.writing import FANOUT, own_order
 
+Rewrite = Callable[[SparkSession, Table, Sequence[tuple[Column, Type]], Mapping[int, int], str], None]
+"""Writes the values of columns (in the new type, and what that was) into those that are to be (RETYPED), in a snapshot
+whose summary has this name; and the keys of HELD as they are to be."""
+
 _EPOCH: Final = datetime(1970, 1, 1)
 _SAYS = "spark.sql.iceberg.snapshot-property"  # of a session: what the summaries of Spark's own commits say
 _UPDATES = 5
 
 
-def retype(spark: SparkSession, tables: Tables, table: Table, columns: Sequence[Column]) -> Table:
-    """The table with these columns in their new types.
+def retype(spark: SparkSession, tables: Tables, table: Table, columns: Sequence[Column], rewrite: Rewrite) -> Table:
+    """The table with these columns in their new types. `rewrite`: of a table that Spark does not open.
 
     Raises fence.LostRace, fence.CommitUnknown, or what Iceberg raises if another writer comes between.
     """
@@ -59,6 +63,11 @@ def retype(spark: SparkSession, tables: Tables, table: Table, columns: Sequence[
         table = fence.unmoved(table, tables.look_again(table))
     ids = {field["name"]: int(field["id"]) for field in table.state.fields}
     moved = {ids[column.name]: ids[column.name + RETYPED] for column in columns}
+    if table.unreadable:
+        both_types = [(column, old_types[column.name]) for column in columns]
+        if table.state.snapshot_id is not None:
+            table = _updated(tables, table, lambda now, name: rewrite(spark, now, both_types, moved, name))
+        return _swapped(spark, tables, table, columns, moved, old_types)
     values = [converted(spark, quoted(column.name), old_types[column.name], column.type) for column in columns]
     sets = [f"{quoted(column.name + RETYPED)} = {value}" for column, value in zip(columns, values, strict=True)]
     if HELD in ids:
@@ -68,7 +77,19 @@ def retype(spark: SparkSession, tables: Tables, table: Table, columns: Sequence[
         # The UPDATE writes all partitions: see writing. Left as it is where Iceberg's sort would not do.
         sort = {} if own_order(table) else {FANOUT: "false"}
         table = fence.unmoved(table, tables.set_properties(table, sort))
-        table = _updated(spark, tables, table, sets)
+        table = _updated(tables, table, lambda now, name: _update(spark, now, sets, name))
+    return _swapped(spark, tables, table, columns, moved, old_types)
+
+
+def _swapped(
+    spark: SparkSession,
+    tables: Tables,
+    table: Table,
+    columns: Sequence[Column],
+    moved: Mapping[int, int],
+    old_types: Mapping[str, Type],
+) -> Table:
+    """The table whose new columns are called as the old ones were, which go."""
     both = table.java.newTransaction()
     update = both.updateSchema()
     for column in columns:
@@ -82,29 +103,33 @@ def retype(spark: SparkSession, tables: Tables, table: Table, columns: Sequence[
     return altered(spark, tables, table, both, summary(told))
 
 
-def _updated(spark: SparkSession, tables: Tables, table: Table, sets: Sequence[str]) -> Table:
-    """The table whose newest snapshot is an UPDATE of all its rows. Raises fence.LostRace where it never is."""
+def _update(spark: SparkSession, table: Table, sets: Sequence[str], name: str) -> None:
+    spark.conf.set(f"{_SAYS}.{name}", "true")
+    try:
+        # Names are quoted, types are ours.
+        spark.sql(f"UPDATE {table.sql} SET {', '.join(sets)}")  # noqa: S608
+    finally:
+        spark.conf.unset(f"{_SAYS}.{name}")
+
+
+def _updated(tables: Tables, table: Table, update: Callable[[Table, str], None]) -> Table:
+    """The table whose newest snapshot is an update of all its rows. Raises fence.LostRace where it never is."""
     for _ in range(_UPDATES):
         name = f"firn.update.{uuid.uuid4().hex}"  # other tables are updated in this session meanwhile
-        spark.conf.set(f"{_SAYS}.{name}", "true")
-        try:
-            # Names are quoted, types are ours.
-            spark.sql(f"UPDATE {table.sql} SET {', '.join(sets)}")  # noqa: S608
-        finally:
-            spark.conf.unset(f"{_SAYS}.{name}")
+        update(table, name)
         table = fence.unmoved(table, tables.look_again(table))
         if name in table.state.ancestry[0]:
             return table
     raise fence.LostRace(f"{table.name} was committed to after each of {_UPDATES} updates of its rows")
 
 
-def finish(spark: SparkSession, tables: Tables, table: Table) -> Table:
+def finish(spark: SparkSession, tables: Tables, table: Table, rewrite: Rewrite) -> Table:
     """The table without what a job that died left half-way: its columns get the types that were begun, and from there
     another one if they need it. Raises as `retype`."""
     fields = {field["name"]: field for field in table.state.fields}
     begun = {name.removesuffix(RETYPED): column_of(field) for name, field in fields.items() if name.endswith(RETYPED)}
     columns = [Column(name, half.type) for name, half in begun.items() if half is not None and name in fields]
-    return table if table.branch is not None else retype(spark, tables, table, columns)
+    return table if table.branch is not None else retype(spark, tables, table, columns, rewrite)
 
 
 def converted(spark: SparkSession, value: str, old: Type, new: Type) -> str:

@@ -72,7 +72,7 @@ BAD = [
     (field(type="struct", fields=[{"name": name, "type": "int32"} for name in "bB"]),
      "fields[a].fields[B].name: SQL can't tell 'B' from 'b' in a struct; leave one out"),
     (field(items={"type": "string"}), "items: belongs to list, and this is 'string'; leave it out"),
-    (field(unit="ms"), "unit: belongs to timestamp, and this is 'string'; leave it out"),
+    (field(unit="ms"), "unit: belongs to timestamp or timestamp_ns, and this is 'string'; leave it out"),
     (field(type="timestamp", unit="minute"), "'minute' is not a time unit; write"),
     (field(type="decimal"), "needs precision and scale; write {type: decimal, precision: 12, scale: 2}"),
     (field(type="decimal", precision=39, scale=0), "'39' is not a whole number from 1 to 38"),

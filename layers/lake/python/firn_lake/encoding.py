@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from pyarrow import csv, parquet
 
 from firn_lake.sql.query_errors import NotEncodable, QueryError
+from firn_sql.nano_texts import row_values, values_of
 
 Format = Literal["json", "arrow", "csv", "parquet"]
 
@@ -75,11 +76,11 @@ def _json(schema: pa.Schema, batches: Iterable[pa.RecordBatch], about: Mapping[s
 
 def _rows(batch: pa.RecordBatch) -> bytes:
     try:
-        return msgspec.json.encode(batch.to_pylist(), enc_hook=str)[1:-1]
+        return msgspec.json.encode(row_values(batch), enc_hook=str)[1:-1]
     except _FAULTS as error:
         for field, column in zip(batch.schema, batch.columns, strict=True):
             try:
-                msgspec.json.encode(column.to_pylist(), enc_hook=str)
+                msgspec.json.encode(values_of(column), enc_hook=str)
             except _FAULTS as fault:
                 raise _not_encodable(field, "json", fault) from error
         raise

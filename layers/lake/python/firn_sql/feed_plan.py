@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from firn.changes.decode.nanoseconds import fine
 from firn.changes.decode.row_decoder import Decoding
 from firn.changes.decode.types import INFERRED, Column
 from firn.config.model import StreamConfig
@@ -14,8 +15,8 @@ from firn.tables.batch_facts import columns_from_json, columns_to_json
 from firn.tables.planning import ColumnPlan, TooManyColumns, check_width, plan_columns, without_others
 from firn.tables.renames import renames_of
 from firn.tables.routing import Target
-from firn.tables.table_plan import Planned, planned
-from firn.tables.table_state import PIPELINE_INPUT, TableState
+from firn.tables.table_plan import Planned, planned, read_schemas
+from firn.tables.table_state import PIPELINE_INPUT, TableState, keeps_nanoseconds
 from firn_sql.bound_sql import bound
 from firn_sql.source_types import source_schema
 
@@ -48,6 +49,7 @@ class FeedPlan:
 
 def plan_feeds(target: Target, settings: StreamConfig, state: TableState | None) -> FeedPlan:
     """For a target with feeds. Raises as table_plan.planned, and TerminalError for SQL that does not bind."""
+    nanoseconds = keeps_nanoseconds(state, target.rule.writing.format)
     known: dict[str, str] = json.loads(state.properties.get(INPUT, "{}")) if state else {}
     feeds: list[PipelineFeed] = []
     seen: list[Sequence[Column]] = []
@@ -58,8 +60,9 @@ def plan_feeds(target: Target, settings: StreamConfig, state: TableState | None)
             seen += mine.seen()
             continue
         plan, decoding = input_plan(
-            mine, feed.pipeline, settings, columns_from_json(known.get(feed.pipeline.name, "[]"))
-        )
+            mine, feed.pipeline, settings, columns_from_json(known.get(feed.pipeline.name, "[]")),
+            nanoseconds=nanoseconds,
+        )  # fmt: skip
         known[feed.pipeline.name] = columns_to_json(as_seen(plan))
         found = bound(feed.pipeline.name, feed.pipeline.sql, source_schema(decoding.columns))
         seen.append(found.columns)
@@ -73,16 +76,17 @@ def plan_feeds(target: Target, settings: StreamConfig, state: TableState | None)
 
 
 def input_plan(
-    mine: Target, pipeline: Pipeline, settings: StreamConfig, known: Sequence[Column]
+    mine: Target, pipeline: Pipeline, settings: StreamConfig, known: Sequence[Column], *, nanoseconds: bool = False
 ) -> tuple[ColumnPlan, Decoding]:
-    """The columns of a pipeline's source, and how its changes are decoded."""
+    """The columns of a pipeline's source, and how its changes are decoded. `nanoseconds`: as Decoding has it."""
     own = settings.rule_for(pipeline.source)
     mine = replace(mine, rule=own or replace(mine.rule, columns={}, renames={}, schema=None))
     renames = renames_of(mine.rule.renames, {})
     declared = renames.named(mine.declared(settings))
     schema = mine.rule.schema
     closed = schema is not None and schema.closed
-    seen = [] if closed else [renames.named(columns) for columns in mine.seen()]
+    shown = map(fine, mine.seen()) if nanoseconds else mine.seen()
+    seen = [] if closed else [renames.named(columns) for columns in shown]
     there = renames.named(known)
     plan = renames.told(plan_columns(there, declared, seen))
     if there and not _binds(pipeline, plan):
@@ -100,7 +104,8 @@ def input_plan(
         columns=plan.columns,
         key=(),
         settings=settings.settings if schema is None else schema.settings(settings.settings),
-        schemas=mine.schemas(),
+        schemas=read_schemas(mine.schemas(), nanoseconds=nanoseconds),
+        nanoseconds=nanoseconds,
         bad_schemas=mine.bad_schemas(),
         names=mine.names,
         unnamed=plan.unnamed,

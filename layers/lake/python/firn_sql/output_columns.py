@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from firn.changes.decode import types
+from firn.changes.decode.nanoseconds import TIMESTAMP_NS, TIMESTAMPTZ_NS
 from firn.changes.decode.types import Column, Type, storable
 from firn.errors import TerminalError
 from firn_sql.source_types import arrow_type
@@ -15,7 +16,8 @@ from firn_sql.transform import Transform
 _KINDS: Final[tuple[tuple[pa.DataType, Type], ...]] = (
     (pa.bool_(), types.BOOLEAN), (pa.int32(), types.INT), (pa.int64(), types.LONG), (pa.float32(), types.FLOAT),
     (pa.float64(), types.DOUBLE), (pa.date32(), types.DATE), (pa.timestamp("us"), types.TIMESTAMP),
-    (pa.timestamp("us", "UTC"), types.TIMESTAMPTZ), (pa.string(), types.STRING), (pa.binary(), types.BINARY),
+    (pa.timestamp("us", "UTC"), types.TIMESTAMPTZ), (pa.timestamp("ns"), TIMESTAMP_NS),
+    (pa.timestamp("ns", "UTC"), TIMESTAMPTZ_NS), (pa.string(), types.STRING), (pa.binary(), types.BINARY),
 )  # fmt: skip
 
 

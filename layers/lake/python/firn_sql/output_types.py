@@ -5,8 +5,20 @@ from typing import Final
 from duckdb.sqltypes import DuckDBPyType
 
 _KEPT: Final = frozenset(
-    ("boolean", "integer", "bigint", "float", "double", "varchar", "blob", "date", "timestamp", "decimal")
-) | {"timestamp with time zone"}
+    (
+        "boolean",
+        "integer",
+        "bigint",
+        "float",
+        "double",
+        "varchar",
+        "blob",
+        "date",
+        "timestamp",
+        "timestamp_ns",
+        "decimal",
+    )
+) | {"timestamp with time zone", "timestamptz_ns"}
 _AS: Final = {
     "tinyint": "INTEGER",
     "smallint": "INTEGER",
@@ -26,7 +38,6 @@ _AS: Final = {
 _INSTEAD: Final = {
     "hugeint": "CAST({} AS BIGINT), or AS DECIMAL(38, 0)",
     "uhugeint": "CAST({} AS BIGINT), or AS DECIMAL(38, 0)",
-    "timestamp_ns": "CAST({} AS TIMESTAMP)",
     "interval": "CAST({} AS VARCHAR), or epoch({})",
     "time": "CAST({} AS VARCHAR)",
 }

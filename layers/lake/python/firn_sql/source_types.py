@@ -16,6 +16,8 @@ _ARROW: Final[Mapping[str, pa.DataType]] = {
     "date": pa.date32(),
     "timestamp": pa.timestamp("us"),
     "timestamptz": pa.timestamp("us", tz="UTC"),
+    "timestamp_ns": pa.timestamp("ns"),
+    "timestamptz_ns": pa.timestamp("ns", tz="UTC"),
     "string": pa.string(),
     "uuid": pa.string(),  # as text: Spark has no uuid
     "binary": pa.binary(),

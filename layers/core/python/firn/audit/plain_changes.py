@@ -200,6 +200,7 @@ class PlainDecoder:
 
 _SIMPLE: Final = frozenset(
     {"boolean", "int", "long", "string", "uuid", "date", "time", "timestamp", "timestamptz", "decimal", "binary"}
+    | {"timestamp_ns", "timestamptz_ns"}
 )  # of which a key is as it is decoded: no floats, no lists
 
 

@@ -20,7 +20,7 @@ _MAX_SIZE = 2**31 - 1
 _HOW = "write a column, identity(col), bucket(16, col), truncate(8, col), year(col), month(col), day(col) or hour(col)"
 # The types that a transform takes, https://iceberg.apache.org/spec/#partition-transforms; identity takes all but
 # lists, maps and fixed.
-_MOMENTS = frozenset({"timestamp", "timestamptz"})
+_MOMENTS = frozenset({"timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"})
 _TAKES: dict[Transform, frozenset[str]] = {
     "bucket": _MOMENTS | {"int", "long", "decimal", "date", "time", "string", "uuid", "binary", "fixed"},
     "truncate": frozenset({"int", "long", "decimal", "string", "binary"}),

@@ -14,6 +14,7 @@ import msgspec
 
 from firn.changes.decode import row_schema, types
 from firn.changes.decode.exact_values import convert_exactly
+from firn.changes.decode.nanoseconds import TIMESTAMPTZ_NS
 from firn.changes.decode.row_schema import UNITS, Invalid, RowSchema, SchemaField, Unit, Unknown
 from firn.changes.decode.types import Member, Type
 from firn.changes.decode.values import Refused
@@ -25,18 +26,23 @@ _EXAMPLE: Final = "schema: {fields: [{name: id, type: int64, required: true}]}, 
 _MOST_FIELDS: Final = types.MOST_FIELDS  # those in lists and structs too
 _FIELD: Final = ("name", "type", "required", "default", "unit", "items", "fields", "precision", "scale")
 _ITEMS: Final = tuple(name for name in _FIELD if name not in ("name", "required", "default"))
-_OF: Final = {"unit": ("timestamp",), "items": ("list",), "fields": ("struct",), "precision": ("decimal",)}
+_OF: Final = {
+    "unit": ("timestamp", "timestamp_ns"),
+    "items": ("list",),
+    "fields": ("struct",),
+    "precision": ("decimal",),
+}
 _SIMPLE: Final[Mapping[str, Type]] = {
     "string": types.STRING, "int32": types.INT, "int64": types.LONG, "float32": types.FLOAT, "float64": types.DOUBLE,
     "bool": types.BOOLEAN, "timestamp": types.TIMESTAMPTZ, "binary": types.BINARY, "json": types.STRING,
     "date": types.DATE, "time": types.TIME, "uuid": types.UUID,
     # Iceberg's words for the same.
     "int": types.INT, "long": types.LONG, "float": types.FLOAT, "double": types.DOUBLE, "boolean": types.BOOLEAN,
-    "timestamptz": types.TIMESTAMPTZ,
+    "timestamptz": types.TIMESTAMPTZ, "timestamp_ns": TIMESTAMPTZ_NS, "timestamptz_ns": TIMESTAMPTZ_NS,
 }  # fmt: skip
 _KNOWN: Final = (
-    "string", "int32", "int64", "float32", "float64", "bool", "timestamp", "binary", "json", "decimal", "date", "time",
-    "uuid", "fixed[16]", "list", "struct",
+    "string", "int32", "int64", "float32", "float64", "bool", "timestamp", "timestamp_ns", "binary", "json", "decimal",
+    "date", "time", "uuid", "fixed[16]", "list", "struct",
 )  # fmt: skip
 _DECIMAL: Final = re.compile(r"decimal\s*\(\s*(\d{1,3})\s*,\s*(\d{1,3})\s*\)")
 _JSON_WORD: Final = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?|true|false", re.ASCII)

@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from firn.changes.decode import types
+from firn.changes.decode.nanoseconds import is_fine
 from firn.changes.metadata_columns import ASKED_METADATA
 from firn.config import partitions
 from firn.config.column_declarations import read_columns
 from firn.config.column_renames import read_renames
+from firn.config.file_writing import NEWEST_FORMAT, OLDEST_FORMAT
 from firn.config.file_writing_reader import read_bloom, read_file_writing
 from firn.config.maintenance import Care
 from firn.config.maintenance_reader import read_care
@@ -62,6 +64,7 @@ def _rule(source: str, section: Section, stream: str, care: Care, files: Section
     partition_by = read_partitions(section, told)
     to, *also = ("",) if ignore else _targets(source, section, stream, mode)
     bloom, bloom_size = read_bloom(section)
+    _check_format(section, told, writing.format)
     return TableRule(
         source=source,
         to=to,
@@ -82,6 +85,18 @@ def _rule(source: str, section: Section, stream: str, care: Care, files: Section
         schema=schema,
         also=tuple(also),
     )
+
+
+def _check_format(section: Section, columns: dict[str, ColumnDeclaration], version: int | None) -> None:
+    """Notes columns of types that tables of this format (None: not said) do not have."""
+    place = "schema" if section.has("schema") else "columns"
+    for name, column in columns.items():
+        if is_fine(column.type) and (version or OLDEST_FORMAT) < NEWEST_FORMAT:
+            section.note(
+                place,
+                f"{shown(name)} is {column.type}, and nanoseconds need Iceberg's format 3; write format: 3 beside "
+                f"{place}:, or {str(column.type).replace('_ns', '')} for microseconds",
+            )
 
 
 def _metadata(section: Section, mode: str) -> tuple[str, ...]:

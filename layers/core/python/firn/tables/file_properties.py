@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from firn.config.file_writing import MANIFEST, ROW_GROUP, FileWriting
+from firn.tables.table_state import NANOSECONDS, keeps_nanoseconds
 
 ASKED: Final = "firn.properties"
 # A look-up reads the key's column of each row group whose bounds hold a wanted key. Iceberg's 128 MB would be whole
@@ -29,5 +30,6 @@ def properties(wanted: FileWriting, now: Mapping[str, str]) -> dict[str, str | N
 
 
 def first(wanted: FileWriting) -> dict[str, str]:
-    """The same of a table that is made now."""
-    return {name: value for name, value in properties(wanted, {}).items() if value is not None}
+    """The same of a table that is made now, and whether it keeps nanoseconds."""
+    found = {name: value for name, value in properties(wanted, {}).items() if value is not None}
+    return found | ({NANOSECONDS: "true"} if keeps_nanoseconds(None, wanted.format) else {})

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from firn.changes.decode.column_defaults import default_in, same_default
+from firn.changes.decode.nanoseconds import is_fine
 from firn.changes.decode.row_schema import names_below
 from firn.changes.decode.texts import changes_form
 from firn.changes.decode.types import INFERRED, Column, Type, promotable, storable, widen
 from firn.changes.metadata_columns import METADATA
+from firn.config.file_writing import NEWEST_FORMAT, OLDEST_FORMAT
 from firn.config.modes import MODES
 from firn.config.names import is_left_out
 from firn.errors import TerminalError
@@ -207,6 +209,46 @@ def check_gone(plan: ColumnPlan, gone: Collection[str]) -> None:
             "be empty in all older rows. Rename it back, or write `renames: {NEW: OLD}` into the table's rule; or "
             "rebuild the table; or, if the older values may be missing, add the column to it again"
         )
+
+
+def check_fineness(existing: Iterable[Column], declared: Iterable[Column]) -> None:
+    """Raises TerminalError for a declaration of nanoseconds of a column that has microseconds, or the other way round:
+    Iceberg makes neither of the other, and nothing holds both."""
+    there = {column.name: column.type for column in existing}
+    for column in declared:
+        was = there.get(column.name)
+        if was is not None and _other_fineness(was, column.type):
+            raise TerminalError(
+                f"the column {column.name[:100]} is {was} in the table, and firn.yaml declares {column.type}: Iceberg "
+                f"makes no column the one of the other. Write {was}, or have the rows so in a new table: another name "
+                "under to:, and firn rebuild of that one. The changes wait in the log"
+            )
+
+
+def check_nanoseconds(plan: ColumnPlan, version: int) -> None:
+    """Raises TerminalError for a column of nanoseconds in a table of a format that has none. `version`: the table's, or
+    the one that firn.yaml asks for; 0 for a table that is made now where it asks for none."""
+    name = next((column.name for column in plan.columns if is_fine(column.type)), None)
+    if name is not None and version < NEWEST_FORMAT:
+        raise TerminalError(
+            f"the column {name[:100]} has nanoseconds, which need Iceberg's format 3, and the table has "
+            f"{version or OLDEST_FORMAT}: write format: 3 in its rule, or in a pipeline's SQL CAST({name[:100]} AS "
+            "TIMESTAMP). The changes wait in the log"
+        )
+
+
+def _other_fineness(was: Type, now: Type) -> bool:
+    if was.element is not None and now.element is not None:
+        return _other_fineness(was.element, now.element)
+    if was.entry is not None and now.entry is not None:
+        return any(_other_fineness(one, other) for one, other in zip(was.entry, now.entry, strict=True))
+    parts = dict(was.fields)
+    if parts and now.fields:
+        return any(name in parts and _other_fineness(parts[name], part) for name, part in now.fields)
+    return was != now and {was.name, now.name} in _FINENESS
+
+
+_FINENESS: Final = ({"timestamp", "timestamp_ns"}, {"timestamptz", "timestamptz_ns"})
 
 
 class KeyChanged(Exception):

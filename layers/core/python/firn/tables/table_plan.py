@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from firn.changes.decode.nanoseconds import fine
 from firn.changes.decode.row_decoder import Decoding
 from firn.changes.decode.types import Column
 from firn.config.model import StreamConfig, TableRule
@@ -11,8 +12,10 @@ from firn.errors import TerminalError
 from firn.tables.batch_facts import TableFacts
 from firn.tables.planning import (
     ColumnPlan,
+    check_fineness,
     check_gone,
     check_mode,
+    check_nanoseconds,
     columns_beside,
     lacking_key,
     plan_columns,
@@ -22,7 +25,7 @@ from firn.tables.planning import (
 )
 from firn.tables.renames import Renames, renames_of
 from firn.tables.routing import Target
-from firn.tables.table_state import TableState, are_several, check_format, fed_by
+from firn.tables.table_state import TableState, are_several, check_format, fed_by, keeps_nanoseconds
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,7 @@ def planned(
     `state`: the table as it is; None if there is none yet; `seen`: the columns that its rows have, None: what the
     changes show, whose keys count then too. Raises KeyChanged, TerminalError (planning.ColumnGone among them)."""
     check_format(state)
+    nanoseconds = keeps_nanoseconds(state, target.rule.writing.format)
     own = state.key() if state else None
     if state is not None and own is None and target.rule.key is None:
         own = state.named_key()
@@ -82,9 +86,13 @@ def planned(
         )
     schema = target.rule.schema
     closed = schema is not None and schema.closed
+    check_fineness(existing, declared)
     known_columns = () if closed else target.seen(required) if seen is None else seen
+    if nanoseconds and seen is None:
+        known_columns = [fine(columns) for columns in known_columns]
     plan = plan_columns(existing, declared, map(renames.named, known_columns), required, unwritable, fixed)
     plan = renames.told(plan)
+    check_nanoseconds(plan, max(state.version if state else 0, target.rule.writing.format or 0))
     check_gone(plan, state.gone if state else ())
     if closed:
         plan = without_others(plan, {column.name for column in declared})
@@ -94,7 +102,8 @@ def planned(
         columns=plan.columns,
         key=tuple(ordinals[name] for name in key if name in ordinals),
         settings=settings.settings if schema is None else schema.settings(settings.settings),
-        schemas=target.schemas(),
+        schemas=read_schemas(target.schemas(), nanoseconds=nanoseconds),
+        nanoseconds=nanoseconds,
         bad_schemas=target.bad_schemas(),
         snapshot_reads=target.rule.snapshot_reads == "upsert",
         no_key=lacking_key(
@@ -117,14 +126,21 @@ def with_schemas(decoding: Decoding, target: Target, facts: Mapping[str, TableFa
     """The same decoding for all changes of the target's source tables that `facts` tell of, dead letters among them."""
     known = [facts[source] for source in target.sources if source in facts]
     closed = target.rule.schema is not None and target.rule.schema.closed
-    beside = () if closed else others(decoding, [columns for one in known for columns in one.seen])
+    seen = [fine(columns) if decoding.nanoseconds else columns for one in known for columns in one.seen]
+    beside = () if closed else others(decoding, seen)
+    schemas = {name: columns for one in known for name, columns in one.schemas.items()}
     return replace(
         decoding,
-        schemas={name: columns for one in known for name, columns in one.schemas.items()},
+        schemas=read_schemas(schemas, nanoseconds=decoding.nanoseconds),
         bad_schemas={name: reason for one in known for name, reason in one.bad_schemas.items()},
         names=target.names,
         others=beside,
     )
+
+
+def read_schemas(told: Mapping[str, tuple[Column, ...]], *, nanoseconds: bool) -> Mapping[str, tuple[Column, ...]]:
+    """Inline schemas by id, as a table reads them. `nanoseconds`: as Decoding has it."""
+    return {name: fine(columns) for name, columns in told.items()} if nanoseconds else told
 
 
 def others(decoding: Decoding, seen: Iterable[Sequence[Column]]) -> tuple[Column, ...]:

@@ -18,7 +18,10 @@ from firn_lake.reading.versions import Version
 from firn_lake.schemas.arrow_types import arrow_schema
 
 # Types whose bounds are compared as their values are.
-_RANGED: Final = frozenset({"int", "long", "date", "string", "uuid", "decimal", "timestamp", "timestamptz"})
+_RANGED: Final = frozenset(
+    {"int", "long", "date", "string", "uuid", "decimal", "timestamp", "timestamptz"}
+    | {"timestamp_ns", "timestamptz_ns"}
+)
 _FEW: Final = 200  # PyIceberg compares so many values with the bounds of a file, and more with none
 
 
@@ -61,6 +64,8 @@ class KeyColumns:
         for column, values in zip(self._key, self.columns, strict=True):
             if column.type.name not in _RANGED or values.null_count or not len(values):
                 continue
+            if column.type.name in ("timestamp_ns", "timestamptz_ns"):  # Python's own have no nanoseconds
+                values = values.cast(pa.int64())
             try:
                 literals = sorted(set(values.to_pylist()))
             except (ValueError, OverflowError):  # beyond Python's years

@@ -21,6 +21,7 @@ from firn.log import cuts, epochs, layout
 from firn.log.store import Store
 from firn.tables.batch_facts import TableFacts
 from firn.tables.routing import Target
+from firn.tables.table_state import keeps_nanoseconds
 from firn_lake.fresh.pending import MOST_CHANGES, Batch, Place, Places
 from firn_lake.fresh.plain_values import typed
 from firn_sql.bound_sql import bound, rows_for
@@ -154,7 +155,8 @@ def _decoding(pipeline: Pipeline, settings: StreamConfig, sample: Sample) -> Dec
     names = {table: sample.source for table in tables if table != sample.source}
     rule = settings.rule_for(pipeline.source) or TableRule(pipeline.source, "firn.trial", mode="append")
     target = Target(TableName("firn", "trial"), rule, tables, tuple(sample.facts[one] for one in tables), names)
-    return input_plan(target, pipeline, settings, ())[1]
+    nanoseconds = keeps_nanoseconds(None, pipeline.rule.writing.format if pipeline.rule else None)
+    return input_plan(target, pipeline, settings, (), nanoseconds=nanoseconds)[1]
 
 
 def _table(rows: Sequence[Sequence[Any]], decoding: Decoding, schema: pa.Schema) -> pa.Table:

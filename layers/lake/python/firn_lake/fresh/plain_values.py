@@ -1,6 +1,6 @@
-"""Values of columns as the decoders give them: times are whole numbers (microseconds, days), since Python's own end
-with the year 9999, and a uuid is its text. What is read from a table is made comparable with what was decoded, and what
-was decoded is made a column again."""
+"""Values of columns as the decoders give them: times are whole numbers (micro-, nanoseconds, days), since Python's own
+end with the year 9999, and a uuid is its text. What is read from a table is made comparable with what was decoded, and
+what was decoded is made a column again."""
 
 import uuid
 from collections.abc import Callable, Iterable
@@ -12,7 +12,9 @@ from firn.changes.decode.iceberg_fields import HELD_TYPE
 from firn.changes.decode.types import Type
 from firn_lake.schemas.arrow_types import cast_array
 
-_NUMBERS: Final = {"timestamp": pa.int64(), "timestamptz": pa.int64(), "date": pa.int32()}
+_NUMBERS: Final = {
+    **dict.fromkeys(("timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"), pa.int64()), "date": pa.int32()
+}  # fmt: skip
 
 
 def plain(column: pa.Array, kind: Type) -> list[Any]:

@@ -18,6 +18,7 @@ from firn_lake.reading.files import read_file
 from firn_lake.reading.positions import Positions
 from firn_lake.reading.versions import Version
 from firn_lake.schemas.arrow_types import arrow_schema
+from firn_sql.nano_texts import row_values
 
 if TYPE_CHECKING:
     import duckdb
@@ -55,8 +56,8 @@ class Batches:
         return pa.RecordBatchReader.from_batches(self.schema, self._told())
 
     def pylist(self) -> list[dict[str, Any]]:
-        """All rows as dictionaries."""
-        return [row for batch in self for row in batch.to_pylist()]
+        """All rows as dictionaries. Moments of nanoseconds, of which Python has none, are ISO 8601 texts."""
+        return [row for batch in self for row in row_values(batch)]
 
     def pandas(self) -> Any:
         """A pandas.DataFrame. Raises NotInstalled."""
@@ -84,7 +85,7 @@ class Batches:
 
     def _repr_html_(self) -> str:
         """The first rows: reading ends behind them."""
-        rows = (tuple(row.values()) for batch in self for row in batch.slice(0, MOST_ROWS + 1).to_pylist())
+        rows = (tuple(row.values()) for batch in self for row in row_values(batch.slice(0, MOST_ROWS + 1)))
         return html_table(self._title, self.schema.names, rows)
 
     @property

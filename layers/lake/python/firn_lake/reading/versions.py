@@ -25,6 +25,7 @@ from pyparsing import ParseException
 from firn.changes.metadata_columns import METADATA
 from firn.errors import TerminalError
 from firn.tables.snapshot_history import AsOf, NoSuchMoment
+from firn_lake.reading import nano_filters  # noqa: F401 (as it is imported)
 from firn_lake.reading.files import Source
 from firn_lake.reading.manifests import KNOWN, Planner
 from firn_lake.reading.moments import snapshot_at, snapshot_in

@@ -17,7 +17,8 @@ _DEFAULTS: Final[Mapping[str, Encoding]] = {
     "boolean": Encoding("boolean"), "int": Encoding("integer"), "long": Encoding("integer"),
     "float": Encoding("float32"), "double": Encoding("float64"), "decimal": Encoding("decimal_text"),
     "date": Encoding("date_text"), "timestamp": Encoding("timestamp_text"),
-    "timestamptz": Encoding("timestamp_text", zoned=True), "string": Encoding("string"), "uuid": Encoding("uuid"),
+    "timestamptz": Encoding("timestamp_text", zoned=True), "timestamp_ns": Encoding("timestamp_text"),
+    "timestamptz_ns": Encoding("timestamp_text", zoned=True), "string": Encoding("string"), "uuid": Encoding("uuid"),
     "binary": Encoding("binary_hex"), "fixed": Encoding("binary_hex"),
 }  # fmt: skip
 

@@ -276,6 +276,22 @@ _TIMES: Final[dict[str, Callable[[int], str] | None]] = {
 }
 
 
+_NANOS: Final[dict[str, Callable[[int], int] | None]] = {
+    "timestamp_s": values.nanos_of_seconds,
+    "timestamp_ms": values.nanos_of_millis,
+    "timestamp_us": values.nanos_of_micros,
+    "timestamp_ns": values.nanos,
+    "timestamp_text": None,
+}
+
+
+def _nano_timestamp(kind: Type, source: Encoding) -> Convert | None:
+    zoned = kind.name == "timestamptz_ns"
+    if source.kind not in _NANOS or source.zoned not in {zoned, None}:
+        return None
+    return _number_or_text(_NANOS[source.kind], lambda text: values.nanos_of_text(text, zoned), "a timestamp")
+
+
 def _timestamp(kind: Type, source: Encoding) -> Convert | None:
     zoned = kind.name == "timestamptz"
     if source.kind not in _MICROS or source.zoned not in {zoned, None}:
@@ -318,6 +334,9 @@ def _string(kind: Type, source: Encoding) -> Convert | None:
         return _time(kind, source)
     if source.kind in _MICROS:
         zoned = bool(source.zoned)
+        if source.kind == "timestamp_ns":
+            text = lambda value: values.text_of_nanos(value, zoned)  # noqa: E731
+            return _number_or_text(text, lambda told: told, "a timestamp")
         moment = _timestamp(Type("timestamptz" if zoned else "timestamp"), source)
         return (lambda value: values.text_of_micros(moment(value), zoned)) if moment else None
     if day := _date(kind, source):
@@ -370,6 +389,7 @@ def _struct(kind: Type, source: Encoding) -> Convert | None:
 
 _MAKERS: Final[dict[str, Callable[[Type, Encoding], Convert | None]]] = {
     "boolean": _boolean, "int": _integer, "long": _integer, "float": _double, "double": _double, "decimal": _decimal,
-    "binary": _binary, "uuid": _uuid, "date": _date, "timestamp": _timestamp, "timestamptz": _timestamp, "time": _time,
+    "binary": _binary, "uuid": _uuid, "date": _date, "timestamp": _timestamp, "timestamptz": _timestamp,
+    "timestamp_ns": _nano_timestamp, "timestamptz_ns": _nano_timestamp, "time": _time,
     "fixed": _fixed, "string": _string, "list": _list, "struct": _struct,
 }  # fmt: skip

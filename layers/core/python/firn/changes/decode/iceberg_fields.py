@@ -12,7 +12,8 @@ HELD_TYPE: Final = Type("held")
 # Those that Firn writes, but for decimals, fixed, lists, maps and structs. Not `time`: it is stored as text.
 _SIMPLE: Final = frozenset(
     {
-        "boolean", "int", "long", "float", "double", "date", "timestamp", "timestamptz", "string", "uuid", "binary"
+        "boolean", "int", "long", "float", "double", "date", "timestamp", "timestamptz", "timestamp_ns",
+        "timestamptz_ns", "string", "uuid", "binary"
     }
 )  # fmt: skip
 

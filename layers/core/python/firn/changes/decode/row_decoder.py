@@ -46,7 +46,7 @@ class Decoding:
     `unnamed`: names that no column can have (planning.ColumnPlan); `others`: columns that the table does not get, as
     only dead letters have values there: these are read all the same, or what is wrong with them would not be seen
     (tables.settled_plan); `closed`: names that a row may have beside those of its columns, where its schema takes no
-    others (codec.RowCodec)."""
+    others (codec.RowCodec); `nanoseconds`: whether the table keeps those of inline schemas (table_state)."""
 
     columns: tuple[Column, ...]
     key: tuple[int, ...]
@@ -60,6 +60,7 @@ class Decoding:
     unnamed: frozenset[str] = frozenset()
     others: tuple[Column, ...] = ()
     closed: frozenset[str] | None = None
+    nanoseconds: bool = False
 
     @cached_property
     def ruled(self) -> bool:

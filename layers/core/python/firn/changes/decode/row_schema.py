@@ -86,7 +86,7 @@ def checker(schema: RowSchema, settings: DecodeSettings, known: Collection[str],
 
 def written(kind: Type, unit: Unit | None = None) -> Encoding:
     """How values of a type that has no parts are written in JSON under a schema."""
-    if kind.name == "timestamptz":
+    if kind.name in ("timestamptz", "timestamptz_ns"):
         return Encoding(f"timestamp_{_ENDS[unit]}", zoned=True)
     return Encoding(_WRITTEN[kind.name])
 

@@ -95,6 +95,9 @@ def encoding_of(kind: Type, precision: int | None, settings: DecodeSettings) -> 
         case "timestamp" | "timestamptz":
             zoned = kind.name == "timestamptz"
             return Encoding("timestamp_" + _unit(settings, "timestamp", precision), zoned=zoned)
+        case "timestamp_ns" | "timestamptz_ns":
+            unit = _unit(settings, "timestamp", 9 if precision is None else precision)
+            return Encoding("timestamp_" + unit, zoned=kind.name == "timestamptz_ns")
         case _:
             return Encoding(_SIMPLE[kind.name])
 

@@ -13,6 +13,8 @@ _UNNAMED: Final[dict[tuple[str, str], str]] = {
     ("string", "time"): "time_text",
     ("string", "timestamp"): "timestamp_text",
     ("string", "timestamptz"): "timestamp_text",
+    ("string", "timestamp_ns"): "timestamp_text",
+    ("string", "timestamptz_ns"): "timestamp_text",
     ("float64", "decimal"): "decimal_number",
 }
 # How the text of a value is read in a column of each type.
@@ -23,6 +25,8 @@ _OF_TEXT: Final[dict[str, Encoding]] = {
     "time": Encoding("time_text"),
     "timestamp": Encoding("timestamp_text"),
     "timestamptz": Encoding("timestamp_text", zoned=True),
+    "timestamp_ns": Encoding("timestamp_text"),
+    "timestamptz_ns": Encoding("timestamp_text", zoned=True),
     "uuid": Encoding("uuid"),
     "binary": Encoding("binary_base64"),
     "fixed": Encoding("binary_base64"),
@@ -36,7 +40,7 @@ def understood(kind: Type, source: Encoding, settings: DecodeSettings) -> Encodi
     if kind.name in ("binary", "fixed") and source.kind == "string":
         return encoding_of(kind, None, settings)
     if named := _UNNAMED.get((source.kind, kind.name)):
-        return Encoding(named, zoned=kind.name == "timestamptz")
+        return Encoding(named, zoned=kind.name.startswith("timestamptz"))
     if kind.entry is not None and source.kind == "json":
         return _map_of(kind.entry, source, settings)
     if source.kind == "array" and kind.element is not None and source.element is not None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from firn.changes.decode.types import DOUBLE, FLOAT, STRING, Type
-from firn.changes.decode.values import EXACT, text_of_days, text_of_decimal, text_of_micros
+from firn.changes.decode.values import EXACT, text_of_days, text_of_decimal, text_of_micros, text_of_nanos
 
 Change = Callable[[Any], Any]
 _encode: Final = msgspec.json.Encoder().encode
@@ -141,6 +141,8 @@ _TEXTS: Final[dict[str, Callable[[Any], str]]] = {
     "date": text_of_days,
     "timestamp": lambda value: text_of_micros(value, zoned=False),
     "timestamptz": lambda value: text_of_micros(value, zoned=True),
+    "timestamp_ns": lambda value: text_of_nanos(value, zoned=False),
+    "timestamptz_ns": lambda value: text_of_nanos(value, zoned=True),
     "string": str,
     "uuid": str,
     "binary": lambda value: b64encode(value).decode(),

@@ -61,6 +61,7 @@ TIME: Final = Type("time")
 TIMESTAMP: Final = Type("timestamp")
 TIMESTAMPTZ: Final = Type("timestamptz")
 STRING: Final = Type("string")
+NANOSECONDS: Final = Type("timestamp_ns"), Type("timestamptz_ns")  # of Iceberg's format 3 alone
 UUID: Final = Type("uuid")
 BINARY: Final = Type("binary")
 # What only firn.yaml declares, of columns that no other type tells: how they are stored says `storable`.
@@ -69,7 +70,7 @@ BITS: Final = Type("bit")  # a bit string
 WKB: Final = Type("wkb")  # a geometry
 
 _ALL: Final = BOOLEAN, INT, LONG, FLOAT, DOUBLE, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, STRING, UUID, BINARY, WKB
-_SIMPLE: Final[Mapping[str, Type]] = MappingProxyType({t.name: t for t in _ALL})
+_SIMPLE: Final[Mapping[str, Type]] = MappingProxyType({t.name: t for t in (*_ALL, *NANOSECONDS)})
 
 # The names of JSON schemas for streams (docs/schemas.md): they mean the same wherever a type is written.
 _ALSO: Final[Mapping[str, Type]] = MappingProxyType(
@@ -322,7 +323,7 @@ def promotable(a: Type, b: Type) -> bool:
     """Whether Iceberg lets an existing column of type `a` become `b` (format 2): int -> long, float -> double, a
     decimal of the same scale and more precision; in lists, by their element; in structs by their fields, of which more
     may come. A type promotes to itself."""
-    if a == b:
+    if a == b or (a.name, b.name) in {("int", "long"), ("float", "double")}:
         return True
     if a.element is not None and b.element is not None:
         return promotable(a.element, b.element)
@@ -332,8 +333,6 @@ def promotable(a: Type, b: Type) -> bool:
         ours, theirs = a.fields, b.fields[: len(a.fields)]
         same = [name for name, _ in ours] == [name for name, _ in theirs]
         return same and all(promotable(one, other) for (_, one), (_, other) in zip(ours, theirs, strict=True))
-    if (a.name, b.name) in {("int", "long"), ("float", "double")}:
-        return True
     if a.name == b.name == "decimal":
         return a.scale == b.scale and (a.precision or 0) <= (b.precision or 0)
     return False

@@ -17,6 +17,8 @@ LAST_DAY: Final = 2_932_896  # 9999-12-31
 DAY_US: Final = 86_400_000_000
 FIRST_US: Final = FIRST_DAY * DAY_US
 LAST_US: Final = (LAST_DAY + 1) * DAY_US - 1
+FIRST_NS: Final = -(2**63)  # 1677-09-21T00:12:43.145224192
+LAST_NS: Final = 2**63 - 1  # 2262-04-11T23:47:16.854775807
 LONGEST_TIME_US: Final = (838 * 3600 + 3600) * 1_000_000 - 1  # MySQL's TIME runs from -838:59:59 to 838:59:59
 
 SPECIAL_FLOATS: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -43,12 +45,19 @@ _TIMESTAMP: Final = re.compile(
     r"([Zz]|[+-]\d\d(?::?\d\d(?::?\d\d)?)?)?(\s*BC)?",
     re.ASCII,
 )
+_FINER: Final = re.compile(r"[.,]\d{10}", re.ASCII)
 _TIME: Final = re.compile(r"(-?)(\d{2,3}):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?(?:Z|\+00:00)?", re.ASCII)
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}")
 
 
 RefusedBecause = Literal["type_mismatch", "out_of_range", "missing_field", "unknown_field"]
 MISSING: Final = "is missing or null, and the schema requires it"
+
+
+_BELOW: Final = (
+    "digits below the microsecond do not fit a timestamp; declare the column as timestamp_ns in a table of format: 3, "
+    "or as string or long"
+)
 
 
 class Refused(Exception):
@@ -225,8 +234,43 @@ def micros_of_nanos(value: int) -> int:
     """Microseconds of a count of nanoseconds, if nothing is lost."""
     whole, rest = divmod(value, 1000)
     if rest:
-        raise mismatch("digits below the microsecond do not fit a timestamp; declare the column as string or long")
+        raise mismatch(_BELOW)
     return micros(whole)
+
+
+def nanos(value: int) -> int:
+    """Nanoseconds since 1970-01-01T00:00:00, if 64 bits hold them."""
+    if FIRST_NS <= value <= LAST_NS:
+        return value
+    raise beyond("the timestamp lies outside 1677-09-21 to 2262-04-11, which nanoseconds reach")
+
+
+def nanos_of_seconds(value: int) -> int:
+    """Nanoseconds of a count of seconds."""
+    return nanos(value * 1_000_000_000)
+
+
+def nanos_of_millis(value: int) -> int:
+    """Nanoseconds of a count of milliseconds."""
+    return nanos(value * 1_000_000)
+
+
+def nanos_of_micros(value: int) -> int:
+    """Nanoseconds of a count of microseconds."""
+    return nanos(value * 1000)
+
+
+def nanos_of_text(text: str, zoned: bool) -> int:
+    """Nanoseconds of an ISO 8601 timestamp, as micros_of_text reads it, if 64 bits hold them."""
+    return nanos(moment_of_text(text, zoned))
+
+
+def moment_of_text(text: str, zoned: bool) -> int:
+    """The same, however many they are."""
+    if not _COMMON_TIMESTAMP.fullmatch(text):
+        whole, rest = _by_parts(text, zoned)
+        return whole * 1000 + rest
+    return micros_of_text(text, zoned) * 1000
 
 
 def micros_of_text(text: str, zoned: bool) -> int:
@@ -251,19 +295,27 @@ def micros_of_text(text: str, zoned: bool) -> int:
 
 
 def _micros_by_parts(text: str, zoned: bool) -> int:
+    whole, rest = _by_parts(text, zoned)
+    if rest:
+        raise mismatch(_BELOW)
+    return whole
+
+
+def _by_parts(text: str, zoned: bool) -> tuple[int, int]:
+    """Microseconds, and the nanoseconds beside them."""
     match = _TIMESTAMP.fullmatch(text)
     if match is None:
         if _INFINITY.fullmatch(text):
             raise beyond("infinity is not a timestamp")
+        if _FINER.search(text):
+            raise mismatch("more than 9 digits after the second do not fit a timestamp")
         raise mismatch("the text is not an ISO 8601 timestamp")
     year, month, day, hour, minute, second, fraction, offset, era = match.groups()
     if era or not 1 <= int(year) <= 9999:
         raise beyond("the timestamp lies outside the years 1 to 9999")
     if int(hour) > 23 or int(minute) > 59 or int(second or 0) > 59:
         raise mismatch("the text names a time that does not exist")
-    nanos = (fraction or "").ljust(9, "0")
-    if nanos[6:] != "000":
-        raise mismatch("digits below the microsecond do not fit a timestamp; declare the column as string or long")
+    digits = (fraction or "").ljust(9, "0")
     seconds = (int(hour) * 60 + int(minute)) * 60 + int(second or 0)
     if offset and offset not in "Zz":
         parts = offset[1:].replace(":", "")
@@ -273,13 +325,20 @@ def _micros_by_parts(text: str, zoned: bool) -> int:
         if ahead and not zoned:
             raise mismatch("an offset in a timestamp without zone")
         seconds -= ahead if offset[0] == "+" else -ahead
-    return micros(_ordinal(year, month, day) * DAY_US + seconds * 1_000_000 + int(nanos[:6]))
+    whole = micros(_ordinal(year, month, day) * DAY_US + seconds * 1_000_000 + int(digits[:6]))
+    return whole, int(digits[6:])
 
 
 def text_of_micros(value: int, zoned: bool) -> str:
     """ISO 8601 text of microseconds since 1970-01-01: 2024-02-29T23:59:59.999999, with Z if `zoned`."""
     day, rest = divmod(micros(value), DAY_US)
     return f"{text_of_days(day)}T{text_of_time(rest)}{'Z' if zoned else ''}"
+
+
+def text_of_nanos(value: int, zoned: bool) -> str:
+    """Like text_of_micros, of nanoseconds, with three more digits if they are not zero."""
+    whole, rest = divmod(value, 1000)
+    return text_of_micros(whole, False) + (f"{rest:03d}" if rest else "") + ("Z" if zoned else "")
 
 
 def text_of_time(value: int) -> str:
