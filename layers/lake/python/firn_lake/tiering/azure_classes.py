@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 from xml.etree.ElementTree import Element, fromstring
 
 from firn.config.storage_classes import AZURE, ClassTable
-from firn.log.cloud_stores import azure_endpoint, azure_options, with_azure_key
+from firn.log.cloud_stores import azure_endpoint, azure_options, with_cloud_secrets
 from firn_lake.tiering.class_port import Listed, Place, Returned
 from firn_lake.tiering.cloud_calls import Answer, call, refused
 from firn_lake.tiering.cloud_tokens import Tokens, azure_token
@@ -36,7 +36,7 @@ class AzureClasses:
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         """Raises ConfigError, TransientError if the key's place can't be asked."""
-        self._env = with_azure_key(os.environ if environment is None else environment)
+        self._env = with_cloud_secrets(os.environ if environment is None else environment)
         self._tokens = Tokens(lambda: azure_token(self._env))
 
     @property

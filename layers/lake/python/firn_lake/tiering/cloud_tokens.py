@@ -11,13 +11,14 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from firn.errors import ConfigError, TerminalError
-from firn.log.cloud_stores import GOOGLE_KEY_FILE, google_options
+from firn.log.cloud_stores import GOOGLE_KEY_FILE, google_credentials, google_options
 from firn_lake.tiering.cloud_calls import Answer, call
 
 _MARGIN: Final = 120.0  # seconds before its end at which a token is replaced
@@ -72,10 +73,13 @@ def azure_token(env: Mapping[str, str]) -> tuple[str, float]:
 
 def google_token(env: Mapping[str, str]) -> tuple[str, float]:
     """A token for Google's storage, and its seconds: that of a key file, else the machine's own."""
-    google_options(env)  # a file that is none says so
-    name = env.get(GOOGLE_KEY_FILE) or str(Path(env.get("HOME", "/")) / _GCLOUD)
-    if env.get(GOOGLE_KEY_FILE) or Path(name).exists():
-        key = json.loads(_read(name, GOOGLE_KEY_FILE))
+    if federated := google_options(env).get("credential_provider"):  # a file that is none says so
+        found = federated()
+        return str(found["token"]), (found["expires_at"] - datetime.now(UTC)).total_seconds()
+    own = Path(env.get("HOME", "/")) / _GCLOUD
+    named = google_credentials(env) or (("", _read(str(own), GOOGLE_KEY_FILE)) if own.exists() else None)
+    if named is not None:
+        key = json.loads(named[1])
         if key.get("type") == "service_account":
             return _told(_post(key.get("token_uri") or _GOOGLE_TOKENS, _assertion(key, time.time())))
         form = {name: key[name] for name in ("client_id", "client_secret", "refresh_token")}
