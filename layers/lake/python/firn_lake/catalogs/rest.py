@@ -83,7 +83,7 @@ class _RestCatalog(RestCatalog):
         made: Table = super().register_table(*given, **named)
         return made
 
-    def _load_file_io(self, properties: Mapping[str, str] = _NOTHING, location: str | None = None) -> FileIO:  # type: ignore[override]
+    def _load_file_io(self, properties: Mapping[str, str] = _NOTHING, location: str | None = None) -> FileIO:
         """Of a table. Raises ConfigError where its catalog alone may sign requests for its files."""
         if is_signed_by_catalog(properties, {**self.properties, **properties}):
             raise ConfigError(NOT_SIGNED)
