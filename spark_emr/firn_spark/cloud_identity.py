@@ -30,24 +30,30 @@ def executor_settings(warehouse: str, environment: Mapping[str, str]) -> dict[st
     Spark's logs. `environment`: as with_cloud_secrets gives it. Raises ConfigError."""
     if warehouse.startswith("abfss://") and environment.get(AZURE_PLACE):
         return {f"spark.executorEnv.{name}": environment[name] for name in (*AZURE_CLIENT, AZURE_CLIENT_SECRET)}
-    if warehouse.startswith("gs://") and environment.get(GOOGLE_PLACE):
-        if environment.get(GOOGLE_KEY_FILE):
-            raise ConfigError(f"{GOOGLE_PLACE} and {GOOGLE_KEY_FILE} are both set: set one of them")
+    if _by_place_at_google(warehouse, environment):
         return {f"spark.executorEnv.{GOOGLE_KEY_FILE}": _FILE}
     return {}
 
 
 def sign_in(session: SparkSession, warehouse: str, environment: Mapping[str, str]) -> None:
     """Lets the driver's JVM in, and hands Google's credentials file to executors. Before the first table is looked
-    at. Raises as google_credentials."""
+    at. Raises as google_credentials, ConfigError."""
     if warehouse.startswith("abfss://") and environment.get(AZURE_PLACE):
         azure(session._jvm, environment)
-    if warehouse.startswith("gs://") and environment.get(GOOGLE_PLACE) and (found := google_credentials(environment)):
+    if _by_place_at_google(warehouse, environment) and (found := google_credentials(environment)):
         home = tempfile.mkdtemp()
         atexit.register(shutil.rmtree, home, ignore_errors=True)  # executors fetch it from there whenever they start
         file = google(session._jvm, found[1], Path(home))
         if not session.sparkContext.master.startswith("local"):
             session.sparkContext.addFile(str(file))
+
+
+def _by_place_at_google(warehouse: str, environment: Mapping[str, str]) -> bool:
+    if not warehouse.startswith("gs://") or not environment.get(GOOGLE_PLACE):
+        return False
+    if environment.get(GOOGLE_KEY_FILE):  # Google's library would take this one, and Firn the other
+        raise ConfigError(f"{GOOGLE_PLACE} and {GOOGLE_KEY_FILE} are both set: set one of them")
+    return True
 
 
 def azure(jvm: Any, environment: Mapping[str, str]) -> None:

@@ -96,8 +96,9 @@ def _engine(*, local: bool) -> dict[str, str]:
 
 
 def catalog_settings(catalog_uri: str, warehouse: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """Spark's settings for the catalog `firn`. Pure: `environment` supplies AWS_ENDPOINT_URL and AWS_REGION, and what
-    firn.log.cloud_stores names. Raises ConfigError where S3 or Glue is used and no region is set.
+    """Spark's settings for the catalog `firn`. Pure, but that FIRN_GOOGLE_CREDENTIALS is looked up: `environment`
+    supplies AWS_ENDPOINT_URL and AWS_REGION, and what firn.log.cloud_stores names. Raises ConfigError where S3 or Glue
+    is used and no region is set.
 
     AWS credentials never enter Spark's configuration (which is logged): the AWS client reads them from its own chain,
     as Azure's and Google's do with an identity (firn_spark.cloud_identity, where that comes from a place). Those of a
