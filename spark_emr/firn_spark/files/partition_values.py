@@ -36,6 +36,11 @@ def check(fields: Iterable[tuple[str, str]]) -> None:
         name, _ = _parsed(transform)
         if name not in _KNOWN:
             raise TerminalError(f"partitioned by {transform}, which Firn does not know; partition the table otherwise")
+        if name == "identity" and kind in _NANOSECONDS:
+            raise TerminalError(
+                f"partitioned by a column of type {kind} as it is, of which PyIceberg can't read the manifests; "
+                "partition the table by hour or day of it"
+            )
         if name == "identity" and kind.startswith("fixed"):
             # https://github.com/apache/iceberg/issues/17501
             raise TerminalError(

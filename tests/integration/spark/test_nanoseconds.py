@@ -160,7 +160,9 @@ KEYS: Final = (FIRST, -1, 0, 1, 86_400_000_000_000 - 1, 86_400_000_000_000, 1_70
 
 
 @HOMES
-@pytest.mark.parametrize("by", ["", ", partition_by: [day(at)]", ", partition_by: [at], write: copy-on-write"])
+@pytest.mark.parametrize(
+    "by", ["", ", partition_by: [day(at)]", ", partition_by: ['hour(at)', 'bucket(2, at)'], write: copy-on-write"]
+)
 def test_moments_that_a_nanosecond_tells_apart_are_keys_however_their_changes_come(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str, by: str
 ) -> None:

@@ -181,3 +181,11 @@ def test_a_long_keeps_the_count_where_a_table_has_no_nanoseconds() -> None:
     assert RowCodec([Column("at", LONG)], columns, STRICT).decode(b'{"at": 123456789}').values == [123_456_789]
     text = RowCodec([Column("at", STRING, source=columns[1].source)], columns, STRICT)
     assert text.decode(b'{"at": 123456789}').values == ["1970-01-01T00:00:00.123456789"]
+
+
+def test_a_table_is_partitioned_by_hours_and_days_of_nanoseconds_and_not_by_each() -> None:
+    columns = ", format: 3, columns: {at: timestamp_ns}"
+    for by in ("hour(at)", "day(at)", "month(at)", "year(at)", "bucket(4, at)"):
+        plan_of(f"{columns}, partition_by: ['{by}']")
+    with pytest.raises(ConfigError, match=r"at is timestamp_ns, .*write hour\(at\) or day\(at\)"):
+        plan_of(f"{columns}, partition_by: [at]")

@@ -20,7 +20,8 @@ _MAX_SIZE = 2**31 - 1
 _HOW = "write a column, identity(col), bucket(16, col), truncate(8, col), year(col), month(col), day(col) or hour(col)"
 # The types that a transform takes, https://iceberg.apache.org/spec/#partition-transforms; identity takes all but
 # lists, maps and fixed.
-_MOMENTS = frozenset({"timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"})
+_FINE = frozenset({"timestamp_ns", "timestamptz_ns"})
+_MOMENTS = _FINE | {"timestamp", "timestamptz"}
 _TAKES: dict[Transform, frozenset[str]] = {
     "bucket": _MOMENTS | {"int", "long", "decimal", "date", "time", "string", "uuid", "binary", "fixed"},
     "truncate": frozenset({"int", "long", "decimal", "string", "binary"}),
@@ -87,6 +88,8 @@ def misfit(partition: Partition, kind: str) -> str | None:
         return f"{column} is a {kind}, which nothing can be partitioned by"
     if kind == "fixed" and partition.transform != "bucket":  # Iceberg 1.11 can't read the manifests that it writes then
         return f"{column} is fixed, whose values no table can be partitioned by; write bucket(16, {column})"
+    if kind in _FINE and partition.transform == "identity":  # PyIceberg reads no manifests of such
+        return f"{column} is {kind}, of which each value would be a partition; write hour({column}) or day({column})"
     if partition.transform == "identity" or kind in _TAKES[partition.transform]:
         return None
     sizes: dict[str, int] = {"bucket": 16, "truncate": 8}
