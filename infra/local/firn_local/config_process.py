@@ -1,4 +1,4 @@
-"""Processes that do what would load too much into the stack: firn_local.publish, firn_local.catalog_reach."""
+"""Processes that do what would load too much into the stack: firn_local.publish, firn_lake.catalogs.catalog_reach."""
 
 import subprocess
 import sys
@@ -40,7 +40,7 @@ def reach_apart(environment: Mapping[str, str], seconds: float = _REACH_SECONDS)
     """See that the catalog answers. `environment`: of the functions. Raises NotReached."""
     catalog = shown(environment["FIRN_CATALOG_URI"])
     try:
-        done = _run("firn_local.catalog_reach", [], environment, seconds)
+        done = _run("firn_lake.catalogs.catalog_reach", [], environment, seconds)
         said = done.stderr.strip() if done.returncode else None
     except subprocess.TimeoutExpired:
         said = f"no answer within {seconds:g} s"

@@ -1,4 +1,4 @@
-"""See that the catalog of FIRN_CATALOG_URI answers: `python -m firn_local.catalog_reach`.
+"""See that the catalog of FIRN_CATALOG_URI answers: `python -m firn_lake.catalogs.catalog_reach`.
 
 A process of its own: what it loads must not stay in the stack. Exit code 2, and the reason on standard error, when the
 catalog can't be reached or does not let the stack in.
