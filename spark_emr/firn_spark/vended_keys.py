@@ -35,8 +35,10 @@ _NOT_LET_IN: Final = (
 
 @dataclass(frozen=True)
 class _Life:
-    """When a table's keys came, and when the catalog says that they end (None: it does not say), in seconds."""
+    """When a table's keys came, and when the catalog says that they end (None: it does not say), in seconds. `names`:
+    those of the keys, which are no secrets."""
 
+    names: frozenset[str]
     came: float
     ends: float | None
 
@@ -66,7 +68,7 @@ def remember(java: Any, name: str, location: str, properties: Mapping[str, str])
     """Notes the keys that came with an org.apache.iceberg.Table at `location`, in place of those that came with it
     before. `name`, `properties`: the table's. Raises TransientError where the catalog gives out none and signs requests
     itself: no table is at fault, and what Python reads and writes can't be signed so."""
-    _lives.pop(name, None)
+    before = _lives.pop(name, None)
     if not location.startswith(_S3):
         return
     io = java.io()
@@ -88,8 +90,9 @@ def remember(java: Any, name: str, location: str, properties: Mapping[str, str])
         found |= {} if whole else {spelled(prefix): more}
     for prefix, told in found.items():
         _known[prefix] = Keys(prefix, tuple(sorted(_options(told, os.environ).items())) if _KEY in told else ())
-    if any(_KEY in told for told in found.values()):
-        _lives[name] = _Life(time.time(), min(filter(None, map(_end, given)), default=None))
+    if names := frozenset(told[_KEY] for told in found.values() if _KEY in told):
+        came = before.came if before is not None and before.names == names else time.time()  # it was only looked again
+        _lives[name] = _Life(names, came, min(filter(None, map(_end, given)), default=None))
     for prefix in _spoken_of.get(location, frozenset()) - found.keys():
         _known.pop(prefix, None)
     _spoken_of[location] = frozenset(found)

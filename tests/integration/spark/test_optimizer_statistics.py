@@ -111,6 +111,37 @@ def test_whoever_dies_or_is_not_answered_leaves_a_table_that_reads_as_before(
     landed(one, 4)
 
 
+def test_whoever_dies_while_older_ones_go_leaves_those_or_none_and_the_next_one_goes_on(
+    lake: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = lake(config("key: [id], columns: {id: long, v: string}"))
+    landed(one, 1)
+    older = compute(one.spark, load(one), Statistics(("v",))).snapshot
+    real = optimizer_statistics.run
+    for n, fate in enumerate(("died before", "lost", "died after"), 2):
+        landed(one, n)
+        calls: list[str] = []
+
+        def run(commit: Callable[[], Any], fate: str = fate, calls: list[str] = calls) -> Any:
+            calls.append(fate)
+            found = real(commit) if len(calls) == 1 or fate != "died before" else None
+            if len(calls) == 2:
+                raise Died(fate) if "died" in fate else unknown(one.spark)
+            return found
+
+        monkeypatch.setattr(optimizer_statistics, "run", run)
+        with pytest.raises(CommitUnknown if fate == "lost" else Died):
+            compute(one.spark, load(one), Statistics(("v",)))
+        monkeypatch.setattr(optimizer_statistics, "run", real)
+        newest = load(one).state.snapshot_id
+        assert newest in told(one), "they were there before the older ones went"
+        assert (older in told(one)) == (fate == "died before")
+        assert compute(one.spark, load(one), Statistics(("v",))).snapshot == newest
+    landed(one, 9)
+    assert compute(one.spark, load(one), Statistics(("v",))).replaced >= 1
+    assert sorted(one.by_key("lake.t", "id"))[:3] == [10, 11, 12]
+
+
 def test_a_commit_while_values_are_read_is_not_disturbed(lake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are of the snapshot that was read."""
     one = lake(config("key: [id], columns: {id: long, v: string}"))

@@ -223,6 +223,7 @@ def test_how_long_keys_live_is_what_the_catalog_says(monkeypatch: pytest.MonkeyP
     remember("s3://lake/t", {} if apart else config, {"s3": config} if apart else {})
     assert outcome_of(REFUSED).failure == "transient", "they have not ended"
     monkeypatch.setattr(vended_keys.time, "time", lambda: 2_500.0)
+    remember("s3://lake/t", {} if apart else config, {"s3": config} if apart else {})  # looked at again: the same keys
     found = outcome_of(REFUSED)
     assert found.failure == "terminal"
     assert "lived 900 s, and ended while it was worked on, 1500 s after they came" in (found.error or "")
