@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from firn.changes.decode.texts import changes_form
-from firn.changes.decode.types import Column, Type, promotable, storable
+from firn.changes.decode.types import VARIANT, Column, Type, promotable, storable
 from firn.changes.merge.fold import RowChange
 from firn.changes.merge.ordering import total
 from firn.changes.metadata_columns import FACTS_METADATA, METADATA, OP, POSITION
@@ -27,8 +27,8 @@ from firn.tables.planning import ColumnGone, ColumnPlan, KeyChanged
 from firn.tables.renames import Renames
 from firn.tables.table_state import BY_NUMBER, CREATES, EPOCH, FACTS, NEWEST, TRUNCATED, floor_of
 from firn_spark.tables import fence
-from firn_spark.tables.alterations import rename
-from firn_spark.tables.evolve import Table, Tables
+from firn_spark.tables.alterations import rename, upgrade
+from firn_spark.tables.evolve import FORMAT_VERSION, Table, Tables
 from firn_spark.tables.retype import finish, retype
 
 KEEP = timedelta(days=15)  # SQS keeps a message for 14
@@ -166,7 +166,9 @@ class FactsTable:
 
     def ready(self, plan: ColumnPlan) -> Table:
         """The table, made if there is none, with all columns that these facts need. Raises fence.LostRace."""
+        version = 3 if any(column.type == VARIANT for column in plan.columns) else None
         if self.table is not None:
+            self.table = upgrade(self.spark, self._tables, self.table, version)
             there = {field["name"] for field in self.table.state.fields}
             missing = tuple(column for column in plan.columns if column.name not in there)
             # By its own types: where a commit had no facts, they stayed as they were.
@@ -183,6 +185,7 @@ class FactsTable:
         columns = [Column(column.name, column.type) for column in plan.columns]
         properties = {"firn.mode": _MODE, "firn.stream": self.stream, "firn.of": str(self._of)}
         properties |= {BY_NUMBER: "true"} if self._numbers else {}
+        properties |= {FORMAT_VERSION: str(version)} if version else {}
         self.table = self._tables.create(self.name, self._warehouse, columns, FACTS_METADATA, (), properties)
         return self.table
 

@@ -17,6 +17,7 @@ _ARROW: Final[Mapping[str, pa.DataType]] = {
     "timestamp": pa.timestamp("us"),
     "timestamptz": pa.timestamp("us", tz="UTC"),
     "string": pa.string(),
+    "variant": pa.string(),  # as its JSON
     "uuid": pa.string(),  # as text: Spark has no uuid
     "binary": pa.binary(),
     "fixed": pa.binary(),  # of one length in files alone: Spark and SQL know no such type

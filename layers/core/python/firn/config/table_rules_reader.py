@@ -8,6 +8,7 @@ from firn.changes.decode import types
 from firn.changes.metadata_columns import ASKED_METADATA
 from firn.config import partitions
 from firn.config.column_renames import read_renames
+from firn.config.file_writing import NEWEST_FORMAT
 from firn.config.file_writing_reader import read_bloom, read_file_writing
 from firn.config.maintenance import Care
 from firn.config.maintenance_reader import read_care
@@ -70,6 +71,10 @@ def _rule(source: str, section: Section, stream: str, care: Care, files: Section
     to, *also = ("",) if ignore else _targets(source, section, stream, mode)
     bloom, bloom_size = read_bloom(section)
     writing = read_file_writing(section)
+    for name, one in columns.items():
+        if one.type == types.VARIANT and writing.format != NEWEST_FORMAT:
+            why = f"is a variant, which only tables of Iceberg's format {NEWEST_FORMAT} have"
+            section.section("columns").note(name, f"{why}; write format: {NEWEST_FORMAT} under the table")
     return TableRule(
         source=source,
         to=to,

@@ -142,6 +142,7 @@ _TEXTS: Final[dict[str, Callable[[Any], str]]] = {
     "timestamp": lambda value: text_of_micros(value, zoned=False),
     "timestamptz": lambda value: text_of_micros(value, zoned=True),
     "string": str,
+    "variant": str,
     "uuid": str,
     "binary": lambda value: b64encode(value).decode(),
     "fixed": lambda value: b64encode(value).decode(),
