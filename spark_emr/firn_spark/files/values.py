@@ -22,6 +22,7 @@ from firn.changes.merge import fold
 from firn.errors import TerminalError
 from firn_spark.files import defaults
 from firn_spark.tables.columns import arrow_type
+from firn_sql import variant_columns
 
 # Types of keys that decoded changes have a column more for, as `key_type`: the values alone are not to be compared.
 FORMED = frozenset({"float", "double", "list"})
@@ -164,7 +165,10 @@ def _uuid_bytes(texts: pa.Array) -> pa.Array:
 
 
 def read(column: pa.ChunkedArray, kind: Type) -> list[Any]:
-    """Values of a file's column, in the type of the table as it is now: Iceberg's promotions only."""
+    """Values of a file's column, in the type of the table as it is now: Iceberg's promotions only. Raises
+    pa.ArrowInvalid for a variant that is none."""
+    if kind.name == "variant":
+        return [text for chunk in column.chunks for text in variant_columns.texts_of(chunk)]
     if differs_in_files(kind):
         return [_texts(one, kind) for one in _numbered(column, kind).to_pylist()]
     if kind.name == "held":
@@ -202,6 +206,8 @@ def typed(values: Iterable[Any], kind: Type) -> pa.Array:
 
 def written(values: Iterable[Any], kind: Type, field: pa.Field) -> pa.Array:
     """The values as the column `field` of a file."""
+    if kind.name == "variant":
+        return variant_columns.groups_of(values)
     if differs_in_files(kind):
         return pa.array([_bytes(one, kind) for one in values], _bytes_type(kind)).cast(field.type)
     if kind.name == "held":
@@ -222,9 +228,9 @@ def _cast(column: Any, kind: pa.DataType) -> list[Any]:
 
 
 def differs_in_files(kind: Type) -> bool:
-    """Whether the values are uuids, or hold them: text here, 16 bytes in a file; or bytes of one length in structs,
-    which Arrow does not cast where a struct is null."""
-    return kind.holds("uuid") or (kind.holds("fixed") and kind.holds("struct"))
+    """Whether the values are uuids, or hold them: text here, 16 bytes in a file; variants, which are JSON here; or
+    bytes of one length in structs, which Arrow does not cast where a struct is null."""
+    return kind.holds("uuid") or kind.name == "variant" or (kind.holds("fixed") and kind.holds("struct"))
 
 
 def _bytes_type(kind: Type) -> pa.DataType:
@@ -333,6 +339,8 @@ def _now(array: Any, there: pa.Field, field: pa.Field) -> Any:
     kind, lost = field.type, array.is_null()
     if array.offset and pa.types.is_nested(kind):
         array = array.take(pa.arange(0, len(array)))  # from its beginning: its parts don't know of an offset
+    if kind == variant_columns.GROUP:
+        return variant_columns.groups_in(array)
     if pa.types.is_struct(kind):
         known = {_told_by(one): array.field(i) for i, one in enumerate(there.type)}
         inside = {_told_by(one): one for one in there.type}
@@ -362,6 +370,8 @@ def _file_type(kind: Any) -> pa.DataType:
         return pa.struct([file_field(one) for one in kind["fields"]])
     if isinstance(kind, Mapping) and kind["type"] == "list":
         return pa.list_(_field("element", kind["element"], kind["element-id"], required=bool(kind["element-required"])))
+    if kind == "variant":
+        return variant_columns.GROUP
     if isinstance(kind, Mapping):
         key = _field("key", kind["key"], kind["key-id"], required=True)
         return pa.map_(key, _field("value", kind["value"], kind["value-id"], required=bool(kind["value-required"])))

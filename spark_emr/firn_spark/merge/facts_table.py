@@ -17,7 +17,7 @@ from pyspark.sql import functions as f
 
 from firn.changes.decode.nanoseconds import is_fine
 from firn.changes.decode.texts import changes_form
-from firn.changes.decode.types import BINARY, STRING, Column, Type, promotable, storable
+from firn.changes.decode.types import BINARY, STRING, VARIANT, Column, Type, promotable, storable
 from firn.changes.merge.fold import RowChange
 from firn.changes.merge.ordering import total
 from firn.changes.metadata_columns import FACTS_METADATA, METADATA, OP, POSITION
@@ -173,9 +173,9 @@ class FactsTable:
 
     def ready(self, plan: ColumnPlan) -> Table:
         """The table, made if there is none, with all columns that these facts need. Raises fence.LostRace."""
-        fine = any(is_fine(column.type) for column in plan.columns)
+        newest = any(is_fine(column.type) or column.type == VARIANT for column in plan.columns)
         if self.table is not None:
-            if fine and self.table.state.version < NEWEST_FORMAT:
+            if newest and self.table.state.version < NEWEST_FORMAT:
                 self.table = upgrade(self.spark, self._tables, self.table, NEWEST_FORMAT)
             there = {field["name"] for field in self.table.state.fields}
             missing = tuple(Column(column.name, column.type) for column in plan.columns if column.name not in there)
@@ -193,7 +193,7 @@ class FactsTable:
         columns = [Column(column.name, column.type) for column in plan.columns]
         properties = {"firn.mode": _MODE, "firn.stream": self.stream, "firn.of": str(self._of)}
         properties |= {BY_NUMBER: "true"} if self._numbers else {}
-        properties |= {FORMAT_VERSION: str(NEWEST_FORMAT)} if fine else {}
+        properties |= {FORMAT_VERSION: str(NEWEST_FORMAT)} if newest else {}
         self.table = self._tables.create(self.name, self._warehouse, columns, FACTS_METADATA, (), properties)
         return self.table
 

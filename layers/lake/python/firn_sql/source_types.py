@@ -19,6 +19,7 @@ _ARROW: Final[Mapping[str, pa.DataType]] = {
     "timestamp_ns": pa.timestamp("ns"),
     "timestamptz_ns": pa.timestamp("ns", tz="UTC"),
     "string": pa.string(),
+    "variant": pa.string(),  # as its JSON
     "uuid": pa.string(),  # as text: Spark has no uuid
     "binary": pa.binary(),
     "fixed": pa.binary(),  # of one length in files alone: Spark and SQL know no such type

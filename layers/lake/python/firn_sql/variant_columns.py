@@ -13,12 +13,24 @@ import pyarrow as pa
 
 from firn.changes.decode import variant_text
 from firn.changes.decode.types import DOUBLE, FLOAT
+from firn.changes.decode.variant_bytes import variant_of
 from firn.changes.decode.variant_text import BadVariant, Names
 
 _ID: Final = b"PARQUET:field_id"
 _METADATA, _VALUE, _TYPED = "metadata", "value", "typed_value"
 _DEEPEST: Final = 100  # shredded columns in one another
 _Texts = list[str | None]
+
+GROUP: Final = pa.struct(
+    [pa.field(_METADATA, pa.binary(), nullable=False), pa.field(_VALUE, pa.binary(), nullable=False)]
+)
+"""The type of a column of variants in files that Firn writes."""
+
+
+def groups_of(texts: Iterable[str | None]) -> pa.StructArray:
+    """The JSON texts as a column of a file. Raises BadVariant."""
+    pairs = [None if one is None else dict(zip((_METADATA, _VALUE), variant_of(one), strict=True)) for one in texts]
+    return pa.array(pairs, GROUP)
 
 
 def is_variant(field: pa.Field) -> bool:
@@ -89,6 +101,25 @@ def _texts(array: pa.Array, field: pa.Field) -> pa.Array:
         return pa.MapArray.from_arrays(array.offsets, array.keys, items, type=after, mask=lost)
     made = pa.LargeListArray if pa.types.is_large_list(kind) else pa.ListArray
     return made.from_arrays(array.offsets, _texts(array.values, kind.value_field), type=after, mask=lost)
+
+
+def groups_in(group: pa.StructArray) -> pa.StructArray:
+    """A file's column as GROUP: its bytes as they are; where parts of it are shredded, those of its JSON texts. Raises
+    pa.ArrowInvalid."""
+    if {one.name for one in group.type} == {_METADATA, _VALUE} and group.field(_VALUE).null_count <= group.null_count:
+        parts = [pa.array(group.field(name).fill_null(b"").cast(pa.binary())) for name in (_METADATA, _VALUE)]
+        return pa.StructArray.from_arrays(parts, fields=list(GROUP), mask=group.is_null())
+    return groups_of(texts_of(group))
+
+
+def texts_of(group: pa.StructArray) -> _Texts:
+    """The JSON text of each variant of a file's column. Raises pa.ArrowInvalid."""
+    if not pa.types.is_struct(group.type):
+        raise pa.ArrowInvalid(f"a column of variants is {group.type}")
+    try:
+        return _of_group(group)
+    except BadVariant as error:
+        raise pa.ArrowInvalid(f"a variant can't be read: {error}") from error
 
 
 def _of_group(group: pa.StructArray) -> _Texts:

@@ -84,7 +84,7 @@ def parse(text: str) -> Partition:
 def misfit(partition: Partition, kind: str) -> str | None:
     """What is wrong with a partition of a column of this type (Type.name), and what can be had; None for nothing."""
     column = partition.column
-    if kind in ("list", "map"):
+    if kind in ("list", "map", "variant"):
         return f"{column} is a {kind}, which nothing can be partitioned by"
     if kind == "fixed" and partition.transform != "bucket":  # Iceberg 1.11 can't read the manifests that it writes then
         return f"{column} is fixed, whose values no table can be partitioned by; write bucket(16, {column})"

@@ -17,8 +17,9 @@ def check_fields(
     """The columns that the schema declares; what `columns` and `key` say otherwise is noted."""
     if schema is None:
         for name in key or ():
-            if name in columns and columns[name].type.holds("map"):
-                section.note("key", f"{shown(name)} is a map, and a map is no key; name other columns")
+            if name in columns and columns[name].type.name in ("map", "variant"):
+                kind = columns[name].type.name
+                section.note("key", f"{shown(name)} is a {kind}, and a {kind} is no key; name other columns")
             elif name in columns and columns[name].type.holds("struct"):
                 section.note("key", f"{shown(name)} is a struct, which can't be told apart from others; name its parts")
         return {}

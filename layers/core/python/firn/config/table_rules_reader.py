@@ -97,6 +97,9 @@ def _check_format(section: Section, columns: dict[str, ColumnDeclaration], versi
                 f"{shown(name)} is {column.type}, and nanoseconds need Iceberg's format 3; write format: 3 beside "
                 f"{place}:, or {str(column.type).replace('_ns', '')} for microseconds",
             )
+        if column.type == types.VARIANT and version != NEWEST_FORMAT:
+            why = f"is a variant, which only tables of Iceberg's format {NEWEST_FORMAT} have"
+            section.section("columns").note(name, f"{why}; write format: {NEWEST_FORMAT} under the table")
 
 
 def _metadata(section: Section, mode: str) -> tuple[str, ...]:

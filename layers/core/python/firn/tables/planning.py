@@ -11,7 +11,7 @@ from firn.changes.decode.column_defaults import default_in, same_default
 from firn.changes.decode.nanoseconds import is_fine
 from firn.changes.decode.row_schema import names_below
 from firn.changes.decode.texts import changes_form
-from firn.changes.decode.types import INFERRED, Column, Type, promotable, storable, widen
+from firn.changes.decode.types import INFERRED, VARIANT, Column, Type, promotable, storable, widen
 from firn.changes.metadata_columns import METADATA
 from firn.config.file_writing import NEWEST_FORMAT, OLDEST_FORMAT
 from firn.config.modes import MODES
@@ -61,7 +61,7 @@ def plan_columns(
     A column's type is the smallest that holds all that was seen, or the declared one, whether it was seen in one epoch
     or in several: else a table would depend on how its changes were split. Only the columns `fixed` (those of an
     adopted table, those that a table is partitioned by) change by Iceberg's own promotions alone; a value that does not
-    fit one becomes a dead letter. New columns are optional but for the key.
+    fit one becomes a dead letter. New columns are optional but for the key. Raises NotPromotable.
     """
     declarations = {column.name: column for column in declared if not is_left_out(column.name)}
     offered = _offered(seen, declarations, unwritable)
@@ -79,6 +79,11 @@ def plan_columns(
             if column.name not in fixed or promotable(column.type, kind):
                 now = replace(now, type=kind)
         old, new_type = storable(column.type), storable(now.type)
+        if new_type == VARIANT != old:
+            raise NotPromotable(
+                f"column {column.name[:100]} is {old} in the table and a variant in firn.yaml, and Iceberg makes none "
+                f"of a column that is there: declare it as {old}, or as a variant under another name (renames)"
+            )
         promoted = promotable(old, new_type) and (column.name in fixed or not changes_form(old, new_type))
         if promoted:
             widened += [now] if old != new_type else []
@@ -187,6 +192,10 @@ def check_width(plan: ColumnPlan, existing: int, declared: Collection[str]) -> N
             f"the changes bring {len(new):,} columns that the table does not have ({names}, …), which would be "
             f"{len(others):,} in all; a table may have {most:,}"
         )
+
+
+class NotPromotable(TerminalError):
+    """A column is declared as what the one that the table has can't become: nothing is applied."""
 
 
 class ColumnGone(TerminalError):

@@ -136,7 +136,7 @@ class TableState:
         column = column_of(field)
         if column is None:
             return None
-        if self.key() is None and any(column.type.holds(name) for name in ("struct", "fixed", "map")):
+        if self.key() is None and any(column.type.holds(name) for name in ("struct", "fixed", "map", "variant")):
             return None
         return replace(column, default=write_default(field, column.type))
 

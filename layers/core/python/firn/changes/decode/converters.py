@@ -31,6 +31,8 @@ def reads_text(kind: Type, source: Encoding) -> bool:
     is kept as it was written."""
     if kind.name == "string":
         return source.kind in _AS_TEXT
+    if kind.name == "variant":
+        return True
     return kind.name == "decimal" and source.kind in {"decimal_number", "float64", "float32"}
 
 
@@ -345,6 +347,21 @@ def _string(kind: Type, source: Encoding) -> Convert | None:
     return (lambda value: values.text_of_decimal(read(value))) if read else None
 
 
+def _variant(_: Type, source: Encoding) -> Convert | None:
+    from firn.changes.decode.variant_bytes import canonical_json  # few tables have them
+    from firn.changes.decode.variant_text import BadVariant
+
+    text_of = bytes.decode if source.kind == "json_value" else _json_text
+
+    def canonical(text: bytes) -> str:
+        try:
+            return canonical_json(text_of(text))
+        except BadVariant as error:
+            raise mismatch(f"no variant can be made of it: {error}") from error
+
+    return canonical
+
+
 def _list(kind: Type, source: Encoding) -> Convert | None:
     if source.element is None or kind.element is None or reads_text(kind.element, source.element):
         return None  # elements that read text go the exact way, one by one
@@ -392,4 +409,5 @@ _MAKERS: Final[dict[str, Callable[[Type, Encoding], Convert | None]]] = {
     "binary": _binary, "uuid": _uuid, "date": _date, "timestamp": _timestamp, "timestamptz": _timestamp,
     "timestamp_ns": _nano_timestamp, "timestamptz_ns": _nano_timestamp, "time": _time,
     "fixed": _fixed, "string": _string, "list": _list, "struct": _struct,
+    "variant": _variant,
 }  # fmt: skip

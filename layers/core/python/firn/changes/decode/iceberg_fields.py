@@ -3,7 +3,19 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from firn.changes.decode.types import DOUBLE, FLOAT, MAX_FIXED, Column, Type, decimal, fixed, list_of, map_of, struct_of
+from firn.changes.decode.types import (
+    DOUBLE,
+    FLOAT,
+    MAX_FIXED,
+    VARIANT,
+    Column,
+    Type,
+    decimal,
+    fixed,
+    list_of,
+    map_of,
+    struct_of,
+)
 from firn.changes.decode.types import parse as parse_type
 
 HELD_TYPE: Final = Type("held")
@@ -58,11 +70,12 @@ def widened_json(there: Any, kind: Type, ids: Iterator[int]) -> Any:
 
 
 def column_of(field: Mapping[str, Any]) -> Column | None:
-    """An Iceberg schema field (its JSON) as a column; None for types that Firn never writes (time, variant, …).
+    """An Iceberg schema field (its JSON) as a column; None for types that Firn never writes (time, a list of
+    variants, …).
 
     Such columns of an adopted table are left alone: null in new rows, kept in updated ones.
     """
-    kind = _type_of(field["type"])
+    kind = VARIANT if field["type"] == VARIANT.name else _type_of(field["type"])
     return None if kind is None else Column(field["name"], kind, required=bool(field["required"]))
 
 

@@ -40,7 +40,7 @@ _BINARY: Final[dict[str, str]] = {
 _DECIMAL: Final[dict[str, str]] = {"precise": "decimal_base64", "string": "decimal_text", "double": "decimal_number"}
 _SIMPLE: Final[dict[str, str]] = {
     "boolean": "boolean", "int": "integer", "long": "integer", "float": "float32", "double": "float64",
-    "string": "any", "uuid": "uuid",
+    "string": "any", "uuid": "uuid", "variant": "json",
 }  # fmt: skip
 
 

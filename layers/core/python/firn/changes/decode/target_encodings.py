@@ -3,7 +3,7 @@
 from typing import Final
 
 from firn.changes.decode.source_encodings import DecodeSettings, encoding_of
-from firn.changes.decode.types import Encoding, Type
+from firn.changes.decode.types import VARIANT, Encoding, Type
 
 # Which encoding a bare Connect type has once the target's type is known: hex bytes, decimals and ISO times travel as
 # strings, decimals in `double` mode as doubles, and the inline schema does not name them.
@@ -35,6 +35,9 @@ _OF_TEXT: Final[dict[str, Encoding]] = {
 
 def understood(kind: Type, source: Encoding, settings: DecodeSettings) -> Encoding:
     """How values are written that a source says to be written as `source`, where they become `kind`."""
+    if kind == VARIANT:
+        # What is no text is a JSON value as it is; a text is one that holds JSON.
+        return source if source.kind == "json_value" else Encoding("json")
     if source.kind == "text":
         return _OF_TEXT.get(kind.name, Encoding("any"))
     if kind.name in ("binary", "fixed") and source.kind == "string":

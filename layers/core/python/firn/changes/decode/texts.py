@@ -144,6 +144,7 @@ _TEXTS: Final[dict[str, Callable[[Any], str]]] = {
     "timestamp_ns": lambda value: text_of_nanos(value, zoned=False),
     "timestamptz_ns": lambda value: text_of_nanos(value, zoned=True),
     "string": str,
+    "variant": str,
     "uuid": str,
     "binary": lambda value: b64encode(value).decode(),
     "fixed": lambda value: b64encode(value).decode(),

@@ -64,6 +64,7 @@ STRING: Final = Type("string")
 NANOSECONDS: Final = Type("timestamp_ns"), Type("timestamptz_ns")  # of Iceberg's format 3 alone
 UUID: Final = Type("uuid")
 BINARY: Final = Type("binary")
+VARIANT: Final = Type("variant")  # JSON, in tables of Iceberg's format 3; its values are their texts (variant_text)
 # What only firn.yaml declares, of columns that no other type tells: how they are stored says `storable`.
 UNSIGNED: Final = Type("unsigned long")  # 64 bits without a sign
 BITS: Final = Type("bit")  # a bit string
@@ -159,6 +160,10 @@ def parse(text: str, depth: int = 0) -> Type:
         raise ValueError(f"the type is nested more than {MAX_NESTING} deep; keep what is below as json")
     if simple := _SIMPLE.get(word) or _ALSO.get(word):
         return simple
+    if word == VARIANT.name:
+        if depth:
+            raise ValueError("a variant is a column, and no part of one; write variant for the whole column")
+        return VARIANT
     if match := _DECIMAL.fullmatch(word):
         return decimal(int(match[1]), int(match[2]))
     if match := _FIXED.fullmatch(word):
@@ -174,7 +179,8 @@ def parse(text: str, depth: int = 0) -> Type:
         raise ValueError(f"'{word}': Iceberg's {match[1]} has no precision; write {match[1]}")
     if match := _GEO.match(word.lower()):
         raise ValueError(f"'{match[0]}': Spark 4.0 opens no table with Iceberg's {match[0]}; {_GEO_INSTEAD}")
-    known = ", ".join(_SIMPLE) + ", json, decimal(p,s), fixed[n], list<type>, map<type, type> or struct<name: type>"
+    known = ", ".join(_SIMPLE) + ", json, variant, decimal(p,s), fixed[n], list<type>, map<type, type>"
+    known += " or struct<name: type>"
     meant = _MEANT.get(re.split(r"[\s(<\[]", word.lower(), maxsplit=1)[0])
     if word.lower() in _SIMPLE or word.lower() in _ALSO:
         meant = word.lower()
@@ -284,11 +290,14 @@ _WITH_SPECIAL: Final = (
 def widen(a: Type, b: Type) -> Type:
     """The smallest type that holds both exactly, for a column that no table has yet; string if there is none.
 
-    int < long, float < double, int < decimal, int < double, fixed < binary; decimals by integer digits and scale. A
-    long does not fit a double exactly, nor a double a decimal: those become string, which keeps the text of both.
+    int < long, float < double, int < decimal, int < double, fixed < binary, all < variant, which only a declaration
+    brings; decimals by integer digits and scale. A long does not fit a double exactly, nor a double a decimal: those
+    become string, which keeps the text of both.
     """
     if a == b:
         return a
+    if VARIANT in (a, b):
+        return VARIANT
     if a.element is not None and b.element is not None:
         return list_of(widen(a.element, b.element))
     if a.entry and b.entry:

@@ -11,7 +11,7 @@ from decimal import Decimal
 from operator import itemgetter
 from typing import Any, Final
 
-from firn.changes.decode.variant_text import BadVariant
+from firn.changes.decode.variant_text import BadVariant, Names, json_of
 
 DEEPEST: Final = 500
 """Arrays and objects in one another."""
@@ -43,6 +43,12 @@ def variant_of(text: str | bytes) -> tuple[bytes, bytes]:
     if max(len(metadata), len(value)) > MOST_BYTES:
         raise BadVariant(f"it has more than {MOST_BYTES:,} bytes")
     return metadata, value
+
+
+def canonical_json(text: str) -> str:
+    """The text that the JSON's variant has, for all JSON of one variant the same one. Raises BadVariant."""
+    metadata, value = variant_of(text)
+    return json_of(Names(metadata), value)
 
 
 def _refused(_: str) -> Any:
