@@ -35,7 +35,7 @@ TABLES = {
         ("SELECT id FROM shop.orders ORDER BY id", "ORDER BY sorts rows, and a table keeps no order"),
         ("SELECT DISTINCT ON (cid) id FROM shop.orders", "DISTINCT ON takes any row of several"),
         ("SELECT id FROM shop.orders LIMIT 5 %", "LIMIT is not a number"),
-        ("SELECT id FROM shop.orders WHERE cid NOT IN (SELECT cid FROM shop.customers)", "NOT IN is unknown as soon as"),
+        ("SELECT id FROM shop.orders WHERE cid NOT IN (SELECT cid FROM shop.customers)", "NOT IN is unknown as soon"),
         ("SELECT (SELECT max(cid) FROM shop.customers) AS m FROM shop.orders", "a query stands within an expression"),
         ("SELECT cid FROM shop.orders EXCEPT SELECT cid FROM shop.customers", "EXCEPT is not kept"),
         ("SELECT cid FROM shop.orders GROUP BY ROLLUP (cid)", "GROUPING SETS, ROLLUP and CUBE are not kept"),
