@@ -188,11 +188,11 @@ def test_levels_are_counted_as_brackets_outside_of_strings(text: str) -> None:
 
 @pytest.mark.parametrize("unit", ["[", "[]", '"[', '\\"[', '{"a":', '[1,"a"],', '"\\', '"a":[{}],'])
 def test_it_takes_time_by_the_texts_length(unit: str) -> None:
-    text = unit * (4_000_000 // len(unit))
+    text = unit * (1_000_000 // len(unit))
     began = time.process_time()
     is_too_deep(text)
     too_deep({"after": [text.encode()]})
-    assert time.process_time() - began < 5
+    assert time.process_time() - began < 3
 
 
 def test_brackets_in_texts_and_beside_one_another_are_no_levels() -> None:
