@@ -3,11 +3,12 @@ would be missing from the tables of another one, and nobody would commit them ag
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from firn.config.catalogs import identity
+from firn_local.config_process import reach_apart
 
 _FILE: Final = "catalogs.json"
 
@@ -16,20 +17,25 @@ class OtherCatalog(Exception):
     """What is staged was committed to another catalog. The text says what to do."""
 
 
-def keep(folder: Path, staging: str, catalog: str, reach: Callable[[], None] = lambda: None) -> None:
+def keep(folder: Path | None, staging: str, catalog: str, asked: Mapping[str, str] | None = None) -> None:
     """Note in `folder` that what is at `staging` is committed to `catalog`, at the first start that says so; neither a
-    password nor a property of the address is kept, but which catalog of its server it is.
+    password nor a property of the address is kept, but which catalog of its server it is. None: nothing is noted.
 
-    reach  raises if the catalog does not answer: asked before it is noted. One that was noted may be away: what is
-           sent meanwhile is staged
+    asked  the functions' environment, if the catalog has to answer before it is noted. One that was noted may be away:
+           what is sent meanwhile is staged
 
-    Raises OtherCatalog, and what `reach` raises.
+    Raises OtherCatalog, NotReached.
     """
+    if folder is None:
+        if asked is not None:
+            reach_apart(asked)
+        return
     file, now = folder / _FILE, identity(catalog, os.environ)
     known = _read(file)
     before = known.get(staging) or _of_older(folder, staging)
     if not before:
-        reach()
+        if asked is not None:
+            reach_apart(asked)
     elif before != now:
         raise OtherCatalog(
             f"what is staged at {staging} is committed to the catalog at {before}, and not to {now}, since the first "

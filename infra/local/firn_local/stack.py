@@ -25,7 +25,7 @@ from firn.deployment.config_text import Watched, config_text
 from firn.errors import ConfigError
 from firn_local.aws import ACCESS_KEY, ACCOUNT, REGION, SECRET_KEY, AwsEndpoint, Observe, s3_authorization
 from firn_local.claim import Claim
-from firn_local.config_process import NotPublished, publish_apart, reach_apart
+from firn_local.config_process import NotPublished, publish_apart
 from firn_local.emr import EmrServerless
 from firn_local.emr_runs import JobRun, Runner
 from firn_local.emr_views import job_run
@@ -255,15 +255,8 @@ class Stack:
         clouds = cloud_variables() if self.options.staging or self.options.warehouse else {}
         places = {"FIRN_STAGING": staging, "FIRN_WAREHOUSE": warehouse, "FIRN_CATALOG_URI": uri}
         variables = {**reached, **places, **clouds}
-
-        def reach() -> None:
-            if self.options.catalog:
-                reach_apart(variables)
-
-        if not staging.startswith("s3://") or other is not None:
-            keep(self.dir, staging, uri, reach)
-        else:
-            reach()
+        is_kept = not staging.startswith("s3://") or other is not None
+        keep(self.dir if is_kept else None, staging, uri, variables if self.options.catalog else None)
         return variables
 
     def _image(self, package: Path) -> dict[str, str]:

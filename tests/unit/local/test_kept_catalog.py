@@ -1,10 +1,13 @@
 """What is staged is committed to one catalog, at each start of a stack."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from firn_local import kept_catalog
+from firn_local.config_process import NotReached
 from firn_local.kept_catalog import OtherCatalog, keep
 
 REST = "https://catalog.example.org/api#warehouse=lake&scope=y"
@@ -44,16 +47,22 @@ def test_a_note_that_is_damaged_is_not_taken_for_none(tmp_path: Path, text: str)
         keep(tmp_path, "gs://a/staging", HIVE)
 
 
-def test_a_catalog_that_does_not_answer_is_not_noted_and_one_that_was_noted_may_be_away(tmp_path: Path) -> None:
-    asked: list[str] = []
+def test_a_catalog_that_does_not_answer_is_not_noted_and_one_that_was_noted_may_be_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Mapping[str, str]] = []
 
-    def away() -> None:
-        asked.append("away")
-        raise ConnectionError("away")
+    def away(environment: Mapping[str, str]) -> None:
+        asked.append(environment)
+        raise NotReached("away")
 
-    with pytest.raises(ConnectionError):
-        keep(tmp_path, "gs://a/staging", "https://catalog.example.orgg/api", away)
+    monkeypatch.setattr(kept_catalog, "reach_apart", away)
+    for folder in (tmp_path, None):
+        with pytest.raises(NotReached):
+            keep(folder, "gs://a/staging", "https://catalog.example.orgg/api", {"A": "1"})
     assert list(tmp_path.iterdir()) == []
-    keep(tmp_path, "gs://a/staging", HIVE, lambda: asked.append("there"))
-    keep(tmp_path, "gs://a/staging", HIVE, away)
-    assert asked == ["away", "there"]
+    monkeypatch.setattr(kept_catalog, "reach_apart", asked.append)
+    keep(tmp_path, "gs://a/staging", HIVE, {"A": "2"})
+    monkeypatch.setattr(kept_catalog, "reach_apart", away)
+    keep(tmp_path, "gs://a/staging", HIVE, {"A": "3"})
+    assert asked == [{"A": "1"}, {"A": "1"}, {"A": "2"}]

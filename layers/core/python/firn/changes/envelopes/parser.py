@@ -258,6 +258,10 @@ class _Rest:
         """Reads the event at this place. `depth`: in how many it is, itself included. -> how many places it takes."""
         try:
             result = self._read(element, depth)
+        except RecursionError:  # whatever is made of what it holds
+            why = EventError("too_deep", "the event's JSON is nested too deeply")
+            self._reject(Rejected(index, why.code, str(why), element), why, part=depth > 1)
+            return 1
         except EventError as error:
             self._reject(Rejected(index, error.code, str(error), element), error, part=depth > 1)
             return 1

@@ -129,9 +129,11 @@ def applied(document: bytes, update: Update, within: str) -> bytes:
                 fields.pop(path[0], None)
             else:
                 _remove(_found(opened_field, path[:-1]), path[-1])
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        return _encode(fields | {name: Raw(_encode(value)) for name, value in opened.items()})
+    except RecursionError:
+        raise EventError("too_deep", f"the update makes `{within}` nested too deeply") from None
+    except (msgspec.MsgspecError, UnicodeError) as error:
         raise EventError("bad_event", f"`{within}`: {error}") from None
-    return _encode(fields | {name: Raw(_encode(value)) for name, value in opened.items()})
 
 
 def _found(opened: Any, path: Sequence[str]) -> Any:

@@ -19,6 +19,8 @@ from typing import Any, Final
 
 import msgspec
 
+from firn.changes.decode.nesting import is_too_deep
+
 MOST: Final = 256  # steps of one value that are kept apart,
 LARGEST: Final = 1 << 20  # and characters of them
 _FAR: Final = 1_000  # places beyond arrays' ends that an update may reach: MongoDB fills them with nulls
@@ -110,13 +112,14 @@ class Document:
 
     @property
     def text(self) -> str | None:
-        """What it is now."""
+        """What it is now; as at first where steps made it deeper than what changes may hold."""
         if not self._is_readable:
             return self._base
         try:
-            return None if self._root[0] is None else _encode(self._root[0]).decode()
+            found = None if self._root[0] is None else _encode(self._root[0]).decode()
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             return self._base
+        return self._base if is_too_deep(found) else found
 
 
 class Composing:
