@@ -33,9 +33,9 @@ def command(
     wide: Wide = False,
     as_json: Json = False,
 ) -> None:
-    """Move cold files of TABLE to a cheaper class: in S3 by tags and lifecycle rules, on Azure and Google at once.
+    """Move cold files of TABLE to a cheaper storage class.
 
-    `care.tier` in firn.yaml says what is cold.
+    In S3 by tags and lifecycle rules, on Azure and Google at once. `care.tier` in firn.yaml says what is cold.
     """
     if sum((dry_run, explain, warm is not None)) > 1:
         raise typer.BadParameter("give one of them", param_hint="--dry-run, --explain, --warm")
