@@ -3,7 +3,7 @@
 import json
 import operator
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import pyarrow as pa
@@ -80,6 +80,7 @@ def test_pythons_moments_and_numbers_are_compared_as_nanoseconds(catalog: Catalo
         return sorted(table.read(["id"], filter=filter).arrow()["id"].to_pylist())
 
     assert ids(GreaterThan("at", moment)) == [5, 6, 7, 8, 9]
+    assert ids(GreaterThan("at", moment + timedelta(microseconds=1))) == [8, 9]
     assert ids(LessThanOrEqual("zoned", moment.replace(tzinfo=UTC))) == [0, 1, 2, 3, 4]
     assert ids(EqualTo("at", NOW)) == [6]
     assert ids("at is null") == [10]
