@@ -14,6 +14,27 @@ _NARROWED: Final = "tests/model/test_narrowing.py"
 
 MUTANTS: Final = (
     Mutant(
+        "a file whose greatest key is wanted is not opened",
+        "spark_emr/firn_spark/files/file_bounds.py",
+        "fits = pc.less_equal(",
+        "fits = pc.less(",
+        ("tests/unit/spark/test_file_bounds.py::test_what_tells_nothing_leaves_nothing_out",),
+    ),
+    Mutant(
+        "a table that was made again is what it was before",
+        "spark_emr/firn_spark/tables/metadata_cache.py",
+        "return str(place), str(metadata.uuid()), ",
+        "return str(place), ",
+        ("tests/unit/spark/test_metadata_cache.py::test_what_differs_in_anything_is_another_version[other1]",),
+    ),
+    Mutant(
+        "of two halves of the wanted keys the second is not looked for",
+        "spark_emr/firn_spark/files/key_conditions.py",
+        "for some in (ends[:half], ends[half:])]",
+        "for some in (ends[:half], ends[:half])]",
+        ("tests/unit/spark/test_key_conditions.py::test_a_file_is_found_if_it_reaches_into_an_interval[0]",),
+    ),
+    Mutant(
         "a pattern gives a source table the name of Firn's own tables",
         "layers/core/python/firn/config/model.py",
         "if self.is_pattern and \"{\" in target and is_reserved(found.table):",

@@ -14,6 +14,20 @@ _MORE: Final = '("ratio" > 1.0::DOUBLE)'
 
 MUTANTS: Final = (
     Mutant(
+        "deletes that came with their data files are not read",
+        f"{_LAKE}/reading/manifests.py",
+        "deletes and self._least is not None and (manifest.sequence_number or 0) >= self._least",
+        "deletes and self._least is not None and (manifest.sequence_number or 0) > self._least",
+        (f"{_TESTS}/test_manifest_plan.py::test_deletes_that_came_with_their_file_are_looked_for",),
+    ),
+    Mutant(
+        "a partition that is left out in one spec is left out in all",
+        f"{_LAKE}/reading/manifests.py",
+        "        key = spec, *partition._data\n",
+        "        key = 0, *partition._data\n",
+        (f"{_TESTS}/test_manifest_plan.py::test_partitions_of_two_specs_are_two",),
+    ),
+    Mutant(
         "main of a fed table is set back, and its progress with it",
         f"{_LAKE}/refs/rollback.py",
         "        if not is_firns(table.metadata):\n",

@@ -85,21 +85,22 @@ class Ground:
             ("day", DayTransform()), ("share", IdentityTransform()),
         ]  # fmt: skip
         for name, transform in dice.sample(changes, dice.randrange(4)):
+            there = table.refresh().spec().fields
             with table.update_spec() as update:
                 update.add_field(name, transform, f"{name}_part")
-        if table.spec().fields and dice.random() < 0.3:
-            with table.update_spec() as update:
-                update.remove_field(table.spec().fields[0].name)
+                if there and dice.random() < 0.5:  # partitions of two specs may look alike
+                    update.remove_field(there[0].name)
         self.metadata: TableMetadata = table.refresh().metadata
         self.io = PyArrowFileIO()
         self._folder, self._dice = folder, dice
         self.files: list[DataFile] = []
-        self.manifests = [self._manifest(number) for number in range(1, dice.randrange(2, 10))]
+        numbers = sorted(dice.choices(range(1, 7), k=dice.randrange(1, 9)))  # a commit may have some
+        self.manifests = [self._manifest(number) for number in numbers]
 
     def _manifest(self, number: int) -> ManifestFile:
         dice = self._dice
         spec = dice.choice(list(self.metadata.specs().values()))
-        deletes = number > 1 and dice.random() < 0.4
+        deletes = bool(self.files) and dice.random() < 0.4
         kind = _Deletes if deletes else dice.choice((ManifestWriterV1, ManifestWriterV2, ManifestWriterV2))
         output = self.io.new_output(f"file://{self._folder}/{uuid.uuid4().hex}.avro")
         with kind(spec, self.metadata.schema(), output, number, dice.choice(("gzip", "null"))) as writer:
@@ -262,3 +263,26 @@ def test_what_does_not_fit_as_a_whole_is_not_kept(
             list(Planner(ground.metadata, ground.io).plan_files(some))
     assert small.bytes == 0
     assert known.bytes >= sum(one.manifest_length for one in some)
+
+
+def test_deletes_that_came_with_their_file_are_looked_for() -> None:
+    found = manifests._Touched()
+    told: dict[str, Any] = {"status": ManifestEntryStatus.ADDED, "snapshot_id": 1, "sequence_number": 4}
+    file = DataFile.from_args(content=DataFileContent.DATA, file_path="a", partition=Record())
+    file.spec_id = 0
+    of = [ManifestFile.from_args(content=ManifestContent.DELETES, sequence_number=number) for number in (3, 4, 5)]
+    assert [found.may_have(one) for one in of] == [False, False, False]
+    found.add([ManifestEntry.from_args(**told, data_file=file)])
+    assert [found.may_have(one) for one in of] == [False, True, True]
+
+
+def test_partitions_of_two_specs_are_two(catalog: Catalog) -> None:
+    catalog.create_namespace_if_not_exists("lake")
+    table = catalog.create_table("lake.two", SCHEMA)
+    for name, before in (("kind", None), ("name", "kind")):
+        with table.update_spec() as update:
+            update.add_identity(name)
+            if before:
+                update.remove_field(before)
+    asked = manifests.Asked(Planner(table.refresh().metadata, table.io, "kind = 'a'"))
+    assert [asked.of_partition(spec, Record("b")) for spec in (1, 2, 1, 2)] == [False, True, False, True]

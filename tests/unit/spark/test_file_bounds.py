@@ -64,6 +64,7 @@ def test_what_tells_nothing_leaves_nothing_out() -> None:
     paths, some = ["a", "b"], pa.array([5], pa.int64())
     assert file_bounds.holding(paths, {}, some) == paths
     assert file_bounds.holding(paths, {"a": (6, 9)}, some) == ["b"]
+    assert file_bounds.holding(paths, {"a": (1, 5), "b": (5, 9)}, some) == paths, "the ends are in"
     assert file_bounds.holding(paths, {"a": (6, 9)}, pa.array([None, 5], pa.int64())) == paths, "a null may be anywhere"
     long, text = Type("long"), Type("string")
     assert file_bounds.ends_in({}, 3, long) is None
