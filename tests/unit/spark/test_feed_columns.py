@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -99,3 +99,12 @@ def test_a_value_that_leaves_the_sql_a_meaning_gives_its_column_another_type() -
 
 def test_everything_of_a_source_that_has_no_column_yet_is_rows_without_columns() -> None:
     assert fed([{}, {}], sql="SELECT * FROM clicks", rule="update: replace") == ([(), ()], [])
+
+
+def test_maps_bytes_structs_and_lists_come_out_as_streams_have_them() -> None:
+    nested = "s: 'struct<a: map<int, fixed[2]>>', l: 'list<map<date, string>>'"
+    rule = f"columns: {{id: long, m: 'map<string, long>', f: 'fixed[3]', {nested}}}"
+    row = {"id": 1, "m": {"a": 1, "b": None}, "f": "YWJj", "s": {"a": [[7, "YWI="]]}, "l": [{"2026-01-02": "x"}, None]}
+    good, odd = fed([row, {"id": 2}], sql="SELECT *, MAP {'n': id} AS q, m['a'] AS a FROM clicks", rule=rule)
+    whole = (1, [("a", 1), ("b", None)], b"abc", {"a": [(7, b"ab")]}, [[(date(2026, 1, 2), "x")], None], [("n", 1)], 1)
+    assert (good, odd) == ([whole, (2, None, None, None, None, [("n", 2)], None)], [])

@@ -15,6 +15,7 @@ from firn.tables.table_state import TableState
 MAP = {"type": "map", "key-id": 4, "key": "string", "value-id": 5, "value": "long", "value-required": False}
 
 
+@pytest.mark.parametrize("mode", ["mirror", "append"])
 @pytest.mark.parametrize(
     ("declared", "kind", "made", "works"),
     [
@@ -27,14 +28,16 @@ MAP = {"type": "map", "key-id": 4, "key": "string", "value-id": 5, "value": "lon
         ("long", "long", False, True),
     ],
 )
-def test_one_that_no_change_can_fill_is_told(declared: str, kind: object, made: bool, works: bool) -> None:
+def test_one_that_no_change_can_fill_is_told(declared: str, kind: object, made: bool, works: bool, mode: str) -> None:
+    keyed, works = mode == "mirror", works or (mode == "append" and declared != "time")
+    rule = "key: [id]" if keyed else "mode: append"
     settings = config(
         "warehouse: file:///x\ncatalog: {type: sql}\n"
-        f"streams: {{shop: {{tables: {{a.t: {{to: lake.t, key: [id], columns: {{x: {declared}}}}}}}}}}}"
+        f"streams: {{shop: {{tables: {{a.t: {{to: lake.t, {rule}, columns: {{x: {declared}}}}}}}}}}}"
     ).streams["shop"]
     fields = ({"id": 1, "name": "id", "required": False, "type": "long"},)
     there = (*fields, {"id": 2, "name": "x", "required": False, "type": kind})
-    properties = {"firn.key": json.dumps(["id"]), "firn.mode": "mirror"} if made else {}
+    properties = {"firn.key": json.dumps(["id"] if keyed else []), "firn.mode": mode} if made else {}
     state = TableState("file:///t", properties, there, None, ())
     target = Target(TableName("lake", "t"), settings.tables[0], ("a.t",), (TableFacts(),))
     if works:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from firn.changes.decode.iceberg_fields import column_of
 from firn.changes.decode.nanoseconds import fine
 from firn.changes.decode.row_decoder import Decoding
 from firn.changes.decode.types import Column
@@ -78,7 +79,9 @@ def planned(
     existing, unwritable = state.columns() if state else ((), frozenset[str]())
     fixed = state.fixed() if state else frozenset[str]()
     declared = renames.named(target.declared(settings))
-    filled = next((column.name for column in declared if mode.keyed and column.name in unwritable), None)
+    # Rows of an append table keep nothing, so that only a type that no stream writes is in the way.
+    lasting = {field["name"] for field in state.fields if mode.keyed or column_of(field) is None} if state else set()
+    filled = next((column.name for column in declared if column.name in unwritable & lasting), None)
     if filled is not None:
         raise TerminalError(
             f"firn.yaml declares the column {filled[:100]}, whose type in the table is one that no change can "
