@@ -25,6 +25,7 @@ from firn.config.pull_source import Plugin
 from firn.config.storage_classes import known_classes
 from firn_cli.alert_shapes import alerts
 from firn_cli.json_shapes import (
+    DECLARED,
     NAME,
     TEXT,
     Schema,
@@ -226,22 +227,7 @@ def _rule() -> Schema:
             "snapshot_reads": words("What reads of a snapshot do.", get_args(SnapshotReads), "upsert"),
             "update": words("Whether a plain row replaces, or changes what it names.", get_args(Update), "replace"),
             "metadata": list_of("Of an append table: columns that say where a row comes from.", tuple(ASKED_METADATA)),
-            "columns": free(
-                "Column -> type, for what plain JSON can't tell; or {type, default} in format 3.",
-                {
-                    "anyOf": [
-                        TEXT,
-                        section(
-                            "A column with a default.",
-                            {
-                                "type": text("Its type."),
-                                "default": TEXT | {"description": "What rows have that no change told a value of."},
-                            },
-                            required=["type"],
-                        ),
-                    ]
-                },
-            ),
+            "columns": free("Column -> type, for what plain JSON can't tell.", DECLARED),
             "ignore": flag("Leave this table out.", "false"),
             "renames": free("Columns that the source renamed: new name -> old name.", TEXT),
             "schema": {

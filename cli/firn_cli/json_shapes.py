@@ -78,3 +78,18 @@ def quantity(about: str, pattern: str, default: str, *, zero: bool = False) -> S
     if not zero:
         return _described(about, default) | text
     return _described(about, default) | {"anyOf": [{"enum": [0, "0"]}, text]}
+
+
+DECLARED: Final[Schema] = {
+    "anyOf": [
+        TEXT,
+        section(
+            "A column with a default, of a table in format 3.",
+            {
+                "type": text("Its type."),
+                "default": TEXT | {"description": "What rows have that no change told a value of."},
+            },
+            required=["type"],
+        ),
+    ]
+}

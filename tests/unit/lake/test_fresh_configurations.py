@@ -1,7 +1,8 @@
 """Fresh reads of what waits under several configurations: each epoch is judged by the one that it names, as the commit
 does it. Beside committed rows it is tests/integration/spark/test_pipelines_append.py."""
 
-from datetime import timedelta
+from datetime import date, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,12 @@ import pytest
 from firn.config.reader import parse
 from firn.ingest import accept
 from firn.log import published_configs
+from firn.log.store import open_store
 from firn_lake.fresh.coming_ranges import coming
 from firn_lake.fresh.pending import NotFresh
 from firn_lake.lake import Lake
 from tests.integration.spark.spark_lake import ndjson
-from tests.unit.lake.test_fresh import Ground
+from tests.unit.lake.test_fresh import Ground, event
 
 OLD, NEW = "{name: m, type: int64}", "{name: m, type: int64, required: true}"
 TWICE = "INSERT INTO lake.made SELECT id, n * 2 AS n FROM clicks"
@@ -98,3 +100,21 @@ def test_ranges_end_where_the_commits_do() -> None:
     found = coming({1: stream[0], 2: stream[0], 4: stream[1], 7: stream[2], 9: stream[1]})
     assert [sorted(one.epochs) for one in found] == [[1, 2], [4], [7], [9]]
     assert [one.settings for one in found] == [stream[0], *stream[1:], stream[1]]
+
+
+def test_a_column_that_the_next_commit_adds_has_its_default_in_the_rows_that_are_there(tmp_path: Path) -> None:
+    rule = "streams:\n  spec:\n    tables: {app.t: {to: lake.t, key: [id]}}\n"
+    ground = Ground(tmp_path, rule)
+    ground.post([event("c", 10 + n, {"id": n, "v": "a", "n": n}) for n in range(3)])
+    ground.commit(ground.folded(), ground.seal())
+    columns = "x: {type: int, default: 5}, d: {type: date, default: 2024-02-29}, s: {type: string, default: '7'}"
+    columns += (
+        ", m: {type: 'decimal(9,2)', default: 1.5}, b: {type: binary, default: AP8=}, n: {type: long, default: 9}"
+    )
+    ground.store = open_store(f"file://{tmp_path}/staging")  # what reads has known the former one for some seconds
+    publish(ground, rule.replace("[id]", f"[id], format: 3, columns: {{{columns}}}"))
+    ground.post([event("u", 20, {"id": 1, "v": "b", "x": None}), event("c", 21, {"id": 3, "v": "c", "x": 6})])
+    rest = (date(2024, 2, 29), "7", Decimal("1.50"), b"\0\xff")
+    found = rows(ground, "t", "id, x, d, s, m, b, n")
+    assert found == [(0, 5, *rest, 0), (1, None, *rest, 9), (2, 5, *rest, 2), (3, 6, *rest, 9)]
+    assert rows(ground, "t WHERE x = 5", "id") == [(0,), (2,)]

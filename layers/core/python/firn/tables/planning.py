@@ -66,6 +66,38 @@ def plan_columns(
     declarations = {column.name: column for column in declared if not is_left_out(column.name)}
     offered = _offered(seen, declarations, unwritable)
 
+    result, widened, retyped, defaulted = _existing(existing, declarations, offered, fixed)
+    known = {column.name for column in existing}
+    taken = set[str]().union(*(names_below(column.name, column.type) for column in result))
+    unnamed: set[str] = set()
+    fits: dict[str, Column] = {}
+    for name in (
+        *declarations,
+        *(name for name in offered if name not in declarations),
+    ):  # what is declared comes first
+        if name in known or name in unwritable:
+            continue
+        column = declarations.get(name) or _smallest(offered[name])
+        if taken.intersection(names_below(column.name, column.type)):
+            unnamed.add(name)
+            continue
+        taken.update(names_below(column.name, column.type))
+        fits[name] = replace(column, required=not existing and name in key)
+    added = [fits[name] for name in offered if name in fits]
+    seen_as = {column.name: column.type.name for column in (*result, *added) if column.type.name in INFERRED}
+    new = _stored(added)
+    wider, others = _stored(widened), _stored(retyped)
+    names = frozenset(unnamed)
+    return ColumnPlan((*_stored(result), *new), new, wider, others, unwritable, seen_as, names, _stored(defaulted))
+
+
+def _existing(
+    existing: Sequence[Column],
+    declarations: Mapping[str, Column],
+    offered: Mapping[str, list[Column]],
+    fixed: frozenset[str],
+) -> tuple[list[Column], list[Column], list[Column], list[Column]]:
+    """The columns that a table has as it will have them, and those of them that are widened, retyped and defaulted."""
     result: list[Column] = []
     widened: list[Column] = []
     retyped: list[Column] = []
@@ -95,29 +127,7 @@ def plan_columns(
             if not promoted or not same_default(new_type, now.default, column.default):
                 defaulted.append(now)
         result.append(replace(now, source=declaration.source, rule=declaration.rule) if declaration else now)
-
-    known = {column.name for column in existing}
-    taken = set[str]().union(*(names_below(column.name, column.type) for column in result))
-    unnamed: set[str] = set()
-    fits: dict[str, Column] = {}
-    for name in (
-        *declarations,
-        *(name for name in offered if name not in declarations),
-    ):  # what is declared comes first
-        if name in known or name in unwritable:
-            continue
-        column = declarations.get(name) or _smallest(offered[name])
-        if taken.intersection(names_below(column.name, column.type)):
-            unnamed.add(name)
-            continue
-        taken.update(names_below(column.name, column.type))
-        fits[name] = replace(column, required=not existing and name in key)
-    added = [fits[name] for name in offered if name in fits]
-    seen_as = {column.name: column.type.name for column in (*result, *added) if column.type.name in INFERRED}
-    new = _stored(added)
-    wider, others = _stored(widened), _stored(retyped)
-    names = frozenset(unnamed)
-    return ColumnPlan((*_stored(result), *new), new, wider, others, unwritable, seen_as, names, _stored(defaulted))
+    return result, widened, retyped, defaulted
 
 
 def _offered(

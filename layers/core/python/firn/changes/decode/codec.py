@@ -122,13 +122,7 @@ class RowCodec:
             self.through.append(sent.type if sent and through else _demanded(column))
             known.append(sent is not None)
             kind = self.through[-1] or column.type
-            encoding = understood(kind, sent.source, settings) if sent and sent.source else column.source
-            if encoding and encoding.kind == "integer" and column.source in _UNSIGNED:
-                encoding = replace(encoding, kind="unsigned")
-            if encoding and column.source == _GEOMETRY and encoding.kind != "geometry":
-                encoding = _GEOMETRY
-            if encoding and sent and sent.source and sent.source.marked:
-                encoding = replace(encoding, marked=True)
+            encoding = _sent_as(kind, sent.source, column, settings) if sent and sent.source else column.source
             self.sources.append(encoding or encoding_of(kind, None, settings))
         # What nobody has declared, as text: the JSON value tells what it would have been in a column of its own.
         free = [column.source is None and column.type == STRING for column in self.target]
@@ -347,6 +341,16 @@ class _LooksUnavailable(Exception):
 
 def _never(_: Any) -> bool:
     return False
+
+
+def _sent_as(kind: Type, sent: Encoding, column: Column, settings: DecodeSettings) -> Encoding:
+    """How a column of `kind` is written whose inline schema says `sent`, of which the declaration may know more."""
+    found = understood(kind, sent, settings)
+    if found.kind == "integer" and column.source in _UNSIGNED:
+        found = replace(found, kind="unsigned")
+    if column.source == _GEOMETRY and found.kind != "geometry":
+        found = _GEOMETRY
+    return replace(found, marked=True) if sent.marked else found
 
 
 def _demanded(column: Column) -> Type | None:

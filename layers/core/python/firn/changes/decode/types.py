@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final
 
+from firn.changes.decode.type_advice import no_type
+
 MAX_PRECISION: Final = 38
 
 
@@ -78,18 +80,6 @@ _ALSO: Final[Mapping[str, Type]] = MappingProxyType(
     {"bool": BOOLEAN, "int32": INT, "int64": LONG, "float32": FLOAT, "float64": DOUBLE, "json": STRING}
 )
 
-# What people write from habit, and what Iceberg calls it: for the error's advice, never accepted silently.
-_MEANT: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "integer": "int", "smallint": "int", "tinyint": "int", "serial": "int", "bigint": "long",
-        "bigserial": "long", "real": "float", "number": "decimal(p,s)", "numeric": "decimal(p,s)", "text": "string",
-        "varchar": "string", "char": "string", "jsonb": "string", "enum": "string",
-        "bytea": "binary", "bytes": "binary", "blob": "binary", "datetime": "timestamp", "array": "list<type>",
-        "list": "list<type>", "map": "map<string, type>", "struct": "struct<name: type>",
-        "object": "struct<name: type>", "fixed": "fixed[n], of 1 to 65,535 bytes",
-    }
-)  # fmt: skip
-
 _DECIMAL: Final = re.compile(r"decimal\s*\(\s*(\d{1,3})\s*,\s*(\d{1,3})\s*\)")
 _FIXED: Final = re.compile(r"fixed\s*(?:\[\s*(\d{1,9})\s*\]|\(\s*(\d{1,9})\s*\))")
 MAX_FIXED: Final = 65_535  # bytes of a value of one length
@@ -99,11 +89,6 @@ _STRUCT: Final = re.compile(r"struct\s*<(.*)>", re.DOTALL)
 MAX_NESTING: Final = 20  # lists, maps and structs in one another: a reader of JSON, Parquet or Avro may go no deeper
 MOST_FIELDS: Final = 5_000  # of structs, in one declared type
 _BITS: Final = re.compile(r"bit(?:\s*\(\s*\d{1,8}\s*\))?")
-_GEO: Final = re.compile(r"geometry|geography")
-_GEO_INSTEAD: Final = (
-    "write wkb for its bytes (a binary column of ISO's WKB), struct<wkb: wkb, srid: int> for the reference system too, "
-    "or string for its JSON"
-)
 _TIMED: Final = re.compile(r"(time|timestamp|timestamptz)\s*\(\s*(\d)\s*\)")
 
 
@@ -177,15 +162,7 @@ def parse(text: str, depth: int = 0) -> Type:
         return struct_of((name.strip(), parse(kind, depth + 1)) for name, _, kind in parts)
     if match := _TIMED.fullmatch(word):
         raise ValueError(f"'{word}': Iceberg's {match[1]} has no precision; write {match[1]}")
-    if match := _GEO.match(word.lower()):
-        raise ValueError(f"'{match[0]}': Spark 4.0 opens no table with Iceberg's {match[0]}; {_GEO_INSTEAD}")
-    known = ", ".join(_SIMPLE) + ", json, variant, decimal(p,s), fixed[n], list<type>, map<type, type>"
-    known += " or struct<name: type>"
-    meant = _MEANT.get(re.split(r"[\s(<\[]", word.lower(), maxsplit=1)[0])
-    if word.lower() in _SIMPLE or word.lower() in _ALSO:
-        meant = word.lower()
-    word = word if len(word) <= 100 else f"{word[:97]}..."
-    raise ValueError(f"'{word}' is not a type; " + (f"write {meant}" if meant else f"write one of {known}"))
+    raise ValueError(no_type(word, _SIMPLE, _ALSO))
 
 
 def _parts(text: str) -> Iterator[str]:
