@@ -24,10 +24,11 @@ TEXTS = ['{"a":1}', None, "null"]
 
 def file_of(fields: list[dict[str, Any]], **options: Any) -> tuple[pa.Buffer, pa.Table]:
     schema = pa.schema([file_field(one) for one in fields])
+    others = [pa.array([b"x"] * 3) if one["required"] else None for one in fields]
     arrays = [
-        groups_of(TEXTS) if one["type"] == "variant" else pa.array([b"x"] * 3) if one["required"] else pa.nulls(3, f.type)
-        for one, f in zip(fields, schema, strict=True)
-    ]  # fmt: skip
+        groups_of(TEXTS) if one["type"] == "variant" else other or pa.nulls(3, field.type)
+        for one, other, field in zip(fields, others, schema, strict=True)
+    ]
     rows = pa.Table.from_arrays(arrays, schema=schema)
     out = pa.BufferOutputStream()
     pq.write_table(rows, out, store_schema=False, **options)
