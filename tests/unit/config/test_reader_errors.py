@@ -377,5 +377,5 @@ def test_what_can_not_be_patched(envelope: str, rule: str, told: str) -> None:
 def test_a_variant_is_no_key_and_no_partition() -> None:
     rule = "to: shop.orders, key: [a], format: 3, columns: {a: variant, b: variant}, partition_by: [b]"
     found = "".join(problems(f"streams:\n  shop:\n    tables:\n      public.orders: {{{rule}}}\n"))
-    assert "a is a variant, and a variant is no key; name other columns" in found
+    assert "'a' is a variant, and a variant is no key; name other columns" in found
     assert "partition_by: b is a variant, which nothing can be partitioned by" in found
