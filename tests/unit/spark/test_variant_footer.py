@@ -6,8 +6,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from firn.changes.decode.types import VARIANT
+from firn_spark.files import values
 from firn_spark.files.values import file_field
 from firn_spark.files.variant_footer import annotated
+from firn_sql.source_types import arrow_type
 from firn_sql.variant_columns import groups_in, groups_of, texts_of
 
 FIELDS: list[dict[str, Any]] = [
@@ -70,3 +73,18 @@ def test_a_column_of_a_file_is_copied_to_the_byte_and_a_shredded_one_by_its_text
     assert texts_of(groups_in(shredded)) == ["5", None]
     with pytest.raises(pa.ArrowInvalid, match="is string"):
         texts_of(pa.array(["x"]))
+
+
+def test_a_decoded_column_goes_into_a_file_and_comes_back() -> None:
+    field = values.file_field(FIELDS[1])
+    decoded = pa.chunked_array([pa.array(TEXTS, arrow_type(VARIANT))])
+    written = values.written(values.decoded(decoded, VARIANT), VARIANT, field)
+    assert written.type == field.type
+    assert values.read(pa.chunked_array([written.slice(1)]), VARIANT) == TEXTS[1:]
+    assert values.typed(TEXTS, VARIANT).to_pylist() == TEXTS
+    rows = pa.table([written], schema=pa.schema([field]))
+    assert values.now(rows, "v", field).to_pylist() == written.to_pylist()
+    assert values.sealed(pa.chunked_array([written]), field).to_pylist() == written.to_pylist()
+    assert values.lacking(2, field).to_pylist() == [None, None]
+    out = pa.BufferOutputStream()
+    pq.write_table(pa.table([values.sealed(values.lacking(2, field), field)], schema=pa.schema([field])), out)
