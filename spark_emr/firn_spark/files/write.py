@@ -18,6 +18,7 @@ from firn.changes.decode.types import Column, Type, storable
 from firn.config.file_writing import BloomSize
 from firn.tables import bloom_filters
 from firn_spark.files import parquet_options, partition_values, values
+from firn_spark.files.variant_footer import annotated
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.java import elements, java_class
 from firn_spark.tables.locations import is_too_long, of_new_file
@@ -219,7 +220,7 @@ def _body(layout: Layout, rows: pa.Table) -> pa.Buffer:
         **layout.options,
         **_blooms(layout, rows),
     )
-    return file.getvalue()
+    return annotated(file.getvalue(), rows.schema)
 
 
 def _rows_of_file(layout: Layout, rows: pa.Table) -> int:

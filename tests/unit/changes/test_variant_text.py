@@ -173,6 +173,7 @@ def nested(depth: int) -> bytes:
 
 
 def test_depth_has_an_end() -> None:
+    assert back("[" * 500 + "]" * 500) == "[" * 500 + "]" * 500
     assert json_of(Names(NONE), nested(1_000)) == "[" * 1_000 + "null" + "]" * 1_000
     with pytest.raises(BadVariant, match="nested more than 1000 deep"):
         json_of(Names(NONE), nested(1_001))

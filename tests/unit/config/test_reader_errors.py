@@ -165,6 +165,14 @@ def test_problems_of_a_stream(line: str, told: str) -> None:
         ),
         ("columns: {a: decimal(39,40)}", "columns.a: decimal(39,40) does not exist"),
         ("columns: {_firn_pos: binary}", "begins with _firn_"),
+        (
+            "columns: {a: variant}",
+            "columns.a: is a variant, which only tables of Iceberg's format 3 have; write format: 3",
+        ),
+        (
+            "columns: {a: list<variant>}",
+            "a variant is a column, and no part of one; write variant for the whole column",
+        ),
         ("colums: {a: long}", "is not a setting; write columns"),
     ],
 )
@@ -426,3 +434,10 @@ def test_renames_do_not_go_round_in_a_circle() -> None:
 def test_what_can_not_be_patched(envelope: str, rule: str, told: str) -> None:
     text = f"streams: {{shop: {{envelope: {envelope}, tables: {{a.b: {{to: shop.b, {rule}}}}}}}}}"
     assert told in "".join(problems(text))
+
+
+def test_a_variant_is_no_key_and_no_partition() -> None:
+    rule = "to: shop.orders, key: [a], format: 3, columns: {a: variant, b: variant}, partition_by: [b]"
+    found = "".join(problems(f"streams:\n  shop:\n    tables:\n      public.orders: {{{rule}}}\n"))
+    assert "'a' is a variant, and a variant is no key; name other columns" in found
+    assert "partition_by: b is a variant, which nothing can be partitioned by" in found

@@ -3,6 +3,7 @@
 import json
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +18,8 @@ from firn_lake.reading.versions import BadFilter
 from firn_lake.schemas.evolution import EvolutionRefused
 from firn_lake.writing.data_files import CannotWriteType
 from firn_lake.writing.table_creation import CannotCreate
+from tests.integration.spark.test_commit import config, event
+from tests.unit.lake.test_fresh import Ground
 from tests.unit.lake.variant_tables import BINARIES, add_file, group, make_table, numbered
 
 FIELDS = [
@@ -246,3 +249,13 @@ def test_what_pyiceberg_does_not_know_stays_in_the_metadata(table: LakeTable) ->
     kinds = {field["name"]: field["type"] for field in stored["schemas"][-1]["fields"]}
     assert kinds["w"] == "variant"
     assert kinds["l"]["element"] == kinds["m"]["value"] == kinds["s"]["fields"][0]["type"] == "variant"
+
+
+def test_variants_that_wait_are_read_with_those_that_are_there(tmp_path: Path) -> None:
+    ground = Ground(tmp_path, config("key: [id], format: 3, columns: {id: long, v: variant}"))
+    ground.post([event("c", 10, {"id": 1, "v": '{"b": 1.0, "a": 2}'}), event("c", 11, {"id": 2, "v": None})])
+    lake = Lake(ground.catalog, lambda: ground.store)
+    ask = "SELECT id, v, typeof(v) AS t FROM lake.t ORDER BY id"
+    first = {"id": 1, "v": '{"a":2,"b":1}', "t": "JSON"}
+    assert lake.sql(ask, fresh=True).pylist()[:1] == [first]
+    assert lake.sql("SELECT id FROM lake.t WHERE v->>'b' = '1'", fresh=True).pylist() == [{"id": 1}]

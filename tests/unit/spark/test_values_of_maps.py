@@ -64,7 +64,7 @@ def test_a_map_whose_values_get_a_wider_type_keeps_its_ids() -> None:
         {"type": "map", "key-id": 2, "key": "string", "value-id": 3, "value": "int", "value-required": True},
         {"type": "map", "key-id": 2, "key": "string", "value-id": 3, "value": "time", "value-required": False},
         "fixed[65536]",
-        "variant",
+        {"type": "list", "element-id": 2, "element": "variant", "element-required": False},
     ],
 )
 def test_other_tables_may_have_what_firn_does_not_write(kind: Any) -> None:

@@ -250,7 +250,9 @@ def _unmade(name: TableName, schema: Schema) -> Version:
     from pyiceberg.table.metadata import new_table_metadata
     from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 
-    made = new_table_metadata(schema, UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER, f"memory://{name.slug}")
+    form = max(2, *(schema.find_type(one).minimum_format_version() for one in schema.field_ids))
+    of = {"format-version": str(form)}
+    made = new_table_metadata(schema, UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER, f"memory://{name.slug}", of)
     return Version(str(name), Source(load_file_io(), made, str(name), None), None, made.schema())
 
 

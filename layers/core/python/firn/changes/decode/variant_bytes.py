@@ -8,7 +8,6 @@ integers, others of up to 38 digits decimals, others doubles if a double prints 
 import json
 import struct
 from decimal import Decimal
-from operator import itemgetter
 from typing import Any, Final
 
 from firn.changes.decode.variant_text import BadVariant, Names, json_of
@@ -28,7 +27,7 @@ def variant_of(text: str | bytes) -> tuple[bytes, bytes]:
     try:
         told = _DECODER.decode(text if isinstance(text, str) else text.decode())
         names: set[str] = set()
-        _names(told, names, 0)
+        _names(told, names)
         ordered = sorted(names)
         metadata = _metadata(ordered)
         value = _value(told, {name: place for place, name in enumerate(ordered)})
@@ -62,17 +61,16 @@ def _whole(text: str) -> int | Decimal:
 _DECODER: Final = json.JSONDecoder(parse_int=_whole, parse_float=Decimal, parse_constant=_refused)
 
 
-def _names(told: Any, found: set[str], depth: int) -> None:
-    if depth > DEEPEST:
-        raise BadVariant(f"the JSON is nested more than {DEEPEST} deep")
-    if isinstance(told, dict):
-        found.update(told)
-        told = told.values()
-    elif not isinstance(told, list):
-        return
-    for one in told:
-        if isinstance(one, dict | list):
-            _names(one, found, depth + 1)
+def _names(told: Any, found: set[str]) -> None:
+    pile = [(told, 1)]
+    while pile:
+        one, depth = pile.pop()
+        if isinstance(one, dict):
+            found.update(one)
+        inside = one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+        if depth > DEEPEST:
+            raise BadVariant(f"the JSON is nested more than {DEEPEST} deep")
+        pile += ((part, depth + 1) for part in inside if isinstance(part, dict | list))
 
 
 def _metadata(names: list[str]) -> bytes:
@@ -89,19 +87,41 @@ def _metadata(names: list[str]) -> bytes:
 
 
 def _value(told: Any, ids: dict[str, int]) -> bytes:
-    if isinstance(told, dict):
-        named = sorted(((ids[name], one) for name, one in told.items()), key=itemgetter(0))
-        values = [_value(one, ids) for _, one in named]
-        id_size, size = _size(max((number for number, _ in named), default=0)), _size(sum(map(len, values)))
-        large = len(values) > 255
-        header = 2 | (size - 1 | (id_size - 1) << 2 | large << 4) << 2
-        numbers = b"".join(number.to_bytes(id_size, "little") for number, _ in named)
-        return _counted(header, len(values), large) + numbers + _offsets(values, size) + b"".join(values)
-    if isinstance(told, list):
-        values = [_value(one, ids) for one in told]
-        size, large = _size(sum(map(len, values))), len(values) > 255
-        header = 3 | (size - 1 | large << 2) << 2
-        return _counted(header, len(values), large) + _offsets(values, size) + b"".join(values)
+    """Without recursion: what is in an array or object is done before it, and lies on top of what is done."""
+    order, pile = [], [told]
+    while pile:
+        one = pile.pop()
+        order.append(one)
+        if isinstance(one, dict):
+            pile += [one[name] for name in sorted(one)]
+        elif isinstance(one, list):
+            pile += one
+    done: list[bytes] = []
+    for one in reversed(order):
+        if isinstance(one, dict | list):
+            first = len(done) - len(one)
+            values = done[first:]
+            del done[first:]
+            done.append(_object(one, values, ids) if isinstance(one, dict) else _array(values))
+        else:
+            done.append(_primitive_of(one))
+    return done[0]
+
+
+def _object(told: dict[str, Any], values: list[bytes], ids: dict[str, int]) -> bytes:
+    numbers = [ids[name] for name in sorted(told)]
+    id_size, size, large = _size(max(numbers, default=0)), _size(sum(map(len, values))), len(values) > 255
+    header = 2 | (size - 1 | (id_size - 1) << 2 | large << 4) << 2
+    told_ids = b"".join(number.to_bytes(id_size, "little") for number in numbers)
+    return _counted(header, len(values), large) + told_ids + _offsets(values, size) + b"".join(values)
+
+
+def _array(values: list[bytes]) -> bytes:
+    size, large = _size(sum(map(len, values))), len(values) > 255
+    return _counted(3 | (size - 1 | large << 2) << 2, len(values), large) + _offsets(values, size) + b"".join(values)
+
+
+def _primitive_of(told: Any) -> bytes:
     if isinstance(told, str):
         text = told.encode()
         short = len(text) < 64
