@@ -45,6 +45,9 @@ _NO_DATABASE = (
     "look at its address, and at the password, which firn.credential names the place of"
 )
 
+# Iceberg's for a commit before which another one came.
+_OVERTAKEN = ("ValidationException", "CommitFailedException", "AlreadyExistsException")
+
 
 def failure_of(error: Exception) -> Failure:
     """Whether trying again may help.
@@ -85,3 +88,9 @@ def first_line(error: BaseException) -> str:
         ]
         return f"{type(error).__name__}: {(raised or text.splitlines())[-1 if raised else 0]}"
     return plain_line(error)
+
+
+def was_overtaken(error: BaseException) -> bool:
+    """Whether Iceberg refused the commit because another one came first: nothing of it is in the table."""
+    text = str(error)
+    return any(f"org.apache.iceberg.exceptions.{name}" in text for name in _OVERTAKEN) and "StateUnknown" not in text

@@ -38,7 +38,7 @@ from firn.tables.table_state import (
     source_properties,
 )
 from firn_spark import vended_keys
-from firn_spark.failures import failure_of
+from firn_spark.failures import failure_of, was_overtaken
 from firn_spark.files.retyped_files import finish_retype, retype_columns
 from firn_spark.merge.append_columns import AppendColumns
 from firn_spark.merge.facts_table import facts_beside
@@ -53,7 +53,6 @@ from firn_sql.feed_plan import FeedPlan, plan_feeds
 _TRIES = 5
 _REWRITES = 5  # of files that others wrote: what the look-up meets, then what is rewritten, and what comes meanwhile
 _MOST_NAMED = 500  # characters of columns' names in a log line
-_REFUSED = ("ValidationException", "CommitFailedException", "AlreadyExistsException")
 
 
 @dataclass(frozen=True)
@@ -381,7 +380,7 @@ def tried(outcome: Outcome, once: Callable[[], Outcome], reads: Sequence[TableNa
                 return once()
             except Exception as error:
                 # Another writer won: nothing was applied, and a fresh look decides what is left to do.
-                if not left or not (isinstance(error, LostRace | CommitUnknown) or _was_refused(error)):
+                if not left or not (isinstance(error, LostRace | CommitUnknown) or was_overtaken(error)):
                     raise
     except Exception as error:  # noqa: BLE001 (one bad table must not stop the others)
         found = failure_of(error)
@@ -398,9 +397,3 @@ def _unreadable(target: Target, why: ForeignFiles) -> TerminalError:
         "writes such files into the table and stop it, or rewrite them: CALL firn.system.rewrite_data_files("
         f"table => '{target.name}', options => map('rewrite-all', 'true'))"
     )
-
-
-def _was_refused(error: BaseException) -> bool:
-    """Whether Iceberg refused the commit because another one came first: nothing of it is in the table."""
-    text = str(error)
-    return any(f"org.apache.iceberg.exceptions.{name}" in text for name in _REFUSED) and "StateUnknown" not in text

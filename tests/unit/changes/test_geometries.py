@@ -7,8 +7,9 @@ import pytest
 
 from firn.changes.decode.codec import RowCodec
 from firn.changes.decode.connect_schema import columns_of
+from firn.changes.decode.declared_types import parse_declared
 from firn.changes.decode.source_encodings import DecodeSettings, declared_column
-from firn.changes.decode.types import parse, parse_declared
+from firn.changes.decode.types import parse
 from firn.errors import EventError
 from tests.mariadb_corpus import CORPUS, final, records
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from firn.changes.decode import types
+from firn.changes.decode import declared_types, types
 from firn.changes.decode.exact_values import convert_exactly
 from firn.changes.decode.row_schema import names_below, written
 from firn.changes.decode.types import Encoding, Type
@@ -69,7 +69,7 @@ def read_columns(section: Section, key: Collection[str] | None, version: int | N
 
 def _declared(text: str) -> tuple[Type, int | None]:
     try:
-        return types.parse_declared(text)
+        return declared_types.parse_declared(text)
     except ValueError as error:
         # What PostgreSQL calls it, with the numbers that were meant.
         if meant := re.fullmatch(r"(?:numeric|dec|number)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)", text, re.IGNORECASE):

@@ -79,14 +79,7 @@ def planned(
     existing, unwritable = state.columns() if state else ((), frozenset[str]())
     fixed = state.fixed() if state else frozenset[str]()
     declared = renames.named(target.declared(settings))
-    # Rows of an append table keep nothing, so that only a type that no stream writes is in the way.
-    lasting = {field["name"] for field in state.fields if mode.keyed or column_of(field) is None} if state else set()
-    filled = next((column.name for column in declared if column.name in unwritable & lasting), None)
-    if filled is not None:
-        raise TerminalError(
-            f"firn.yaml declares the column {filled[:100]}, whose type in the table is one that no change can "
-            "fill there (docs/how-to/others-write.md): take the declaration out, and its values stay as they are"
-        )
+    _check_filled(state, mode, declared, unwritable)
     schema = target.rule.schema
     closed = schema is not None and schema.closed
     check_fineness(existing, declared)
@@ -123,6 +116,19 @@ def planned(
     known = state.inferred if state else None
     alters = bool(plan.added or plan.widened or plan.retyped or plan.defaulted) or plan.inferred != known
     return Planned(key, mode, plan, decoding, renames, due, alters, frozenset(column.name for column in declared))
+
+
+def _check_filled(
+    state: TableState | None, mode: TableMode, declared: Sequence[Column], unwritable: frozenset[str]
+) -> None:
+    # Rows of an append table keep nothing, so that only a type that no stream writes is in the way.
+    lasting = {field["name"] for field in state.fields if mode.keyed or column_of(field) is None} if state else set()
+    filled = next((column.name for column in declared if column.name in unwritable & lasting), None)
+    if filled is not None:
+        raise TerminalError(
+            f"firn.yaml declares the column {filled[:100]}, whose type in the table is one that no change can "
+            "fill there (docs/how-to/others-write.md): take the declaration out, and its values stay as they are"
+        )
 
 
 def with_schemas(decoding: Decoding, target: Target, facts: Mapping[str, TableFacts]) -> Decoding:

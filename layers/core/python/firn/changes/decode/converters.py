@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from firn.changes.decode import values
+from firn.changes.decode.time_units import MICROS, NANOS, TIMES
 from firn.changes.decode.types import Encoding, Type
 from firn.changes.decode.values import Refused, mismatch
 from firn.changes.decode.wkb import wkb_of
@@ -263,48 +264,24 @@ def _date(_: Type, source: Encoding) -> Convert | None:
     return _number_or_text(values.days if source.kind == "date_days" else None, values.days_of_text, "a date")
 
 
-_MICROS: Final[dict[str, Callable[[int], int] | None]] = {
-    "timestamp_s": values.micros_of_seconds,
-    "timestamp_ms": values.micros_of_millis,
-    "timestamp_us": values.micros,
-    "timestamp_ns": values.micros_of_nanos,
-    "timestamp_text": None,
-}
-_TIMES: Final[dict[str, Callable[[int], str] | None]] = {
-    "time_ms": lambda value: values.text_of_time(value * 1000),
-    "time_us": values.text_of_time,
-    "time_ns": values.text_of_nano_time,
-    "time_text": None,
-}
-
-
-_NANOS: Final[dict[str, Callable[[int], int] | None]] = {
-    "timestamp_s": values.nanos_of_seconds,
-    "timestamp_ms": values.nanos_of_millis,
-    "timestamp_us": values.nanos_of_micros,
-    "timestamp_ns": values.nanos,
-    "timestamp_text": None,
-}
-
-
 def _nano_timestamp(kind: Type, source: Encoding) -> Convert | None:
     zoned = kind.name == "timestamptz_ns"
-    if source.kind not in _NANOS or source.zoned not in {zoned, None}:
+    if source.kind not in NANOS or source.zoned not in {zoned, None}:
         return None
-    return _number_or_text(_NANOS[source.kind], lambda text: values.nanos_of_text(text, zoned), "a timestamp")
+    return _number_or_text(NANOS[source.kind], lambda text: values.nanos_of_text(text, zoned), "a timestamp")
 
 
 def _timestamp(kind: Type, source: Encoding) -> Convert | None:
     zoned = kind.name == "timestamptz"
-    if source.kind not in _MICROS or source.zoned not in {zoned, None}:
+    if source.kind not in MICROS or source.zoned not in {zoned, None}:
         return None
-    return _number_or_text(_MICROS[source.kind], lambda text: values.micros_of_text(text, zoned), "a timestamp")
+    return _number_or_text(MICROS[source.kind], lambda text: values.micros_of_text(text, zoned), "a timestamp")
 
 
 def _time(_: Type, source: Encoding) -> Convert | None:
-    if source.kind not in _TIMES:
+    if source.kind not in TIMES:
         return None
-    return _number_or_text(_TIMES[source.kind], values.text_of_time_text, "a time")
+    return _number_or_text(TIMES[source.kind], values.text_of_time_text, "a time")
 
 
 def _plain_text(value: Any) -> str:
@@ -332,9 +309,9 @@ def _string(kind: Type, source: Encoding) -> Convert | None:
         return (lambda value: str(integer(value))) if integer else None
     if source.kind == "unsigned":
         return lambda value: str(values.unsigned(value))
-    if source.kind in _TIMES:
+    if source.kind in TIMES:
         return _time(kind, source)
-    if source.kind in _MICROS:
+    if source.kind in MICROS:
         zoned = bool(source.zoned)
         if source.kind == "timestamp_ns":
             text = lambda value: values.text_of_nanos(value, zoned)  # noqa: E731

@@ -80,7 +80,7 @@ _ALSO: Final[Mapping[str, Type]] = MappingProxyType(
     {"bool": BOOLEAN, "int32": INT, "int64": LONG, "float32": FLOAT, "float64": DOUBLE, "json": STRING}
 )
 
-_DECIMAL: Final = re.compile(r"decimal\s*\(\s*(\d{1,3})\s*,\s*(\d{1,3})\s*\)")
+DECIMAL_WORD: Final = re.compile(r"decimal\s*\(\s*(\d{1,3})\s*,\s*(\d{1,3})\s*\)")
 _FIXED: Final = re.compile(r"fixed\s*(?:\[\s*(\d{1,9})\s*\]|\(\s*(\d{1,9})\s*\))")
 MAX_FIXED: Final = 65_535  # bytes of a value of one length
 _LIST: Final = re.compile(r"list\s*<(.*)>", re.DOTALL)
@@ -88,8 +88,7 @@ _MAP: Final = re.compile(r"map\s*<(.*)>", re.DOTALL)
 _STRUCT: Final = re.compile(r"struct\s*<(.*)>", re.DOTALL)
 MAX_NESTING: Final = 20  # lists, maps and structs in one another: a reader of JSON, Parquet or Avro may go no deeper
 MOST_FIELDS: Final = 5_000  # of structs, in one declared type
-_BITS: Final = re.compile(r"bit(?:\s*\(\s*\d{1,8}\s*\))?")
-_TIMED: Final = re.compile(r"(time|timestamp|timestamptz)\s*\(\s*(\d)\s*\)")
+TIMED_WORD: Final = re.compile(r"(time|timestamp|timestamptz)\s*\(\s*(\d)\s*\)")
 
 
 def decimal(precision: int, scale: int) -> Type:
@@ -149,7 +148,7 @@ def parse(text: str, depth: int = 0) -> Type:
         if depth:
             raise ValueError("a variant is a column, and no part of one; write variant for the whole column")
         return VARIANT
-    if match := _DECIMAL.fullmatch(word):
+    if match := DECIMAL_WORD.fullmatch(word):
         return decimal(int(match[1]), int(match[2]))
     if match := _FIXED.fullmatch(word):
         return fixed(int(match[1] or match[2]))
@@ -160,7 +159,7 @@ def parse(text: str, depth: int = 0) -> Type:
     if match := _STRUCT.fullmatch(word):
         parts = [part.partition(":") for part in (_parts(match[1]) if match[1].strip() else ())]
         return struct_of((name.strip(), parse(kind, depth + 1)) for name, _, kind in parts)
-    if match := _TIMED.fullmatch(word):
+    if match := TIMED_WORD.fullmatch(word):
         raise ValueError(f"'{word}': Iceberg's {match[1]} has no precision; write {match[1]}")
     raise ValueError(no_type(word, _SIMPLE, _ALSO))
 
@@ -174,35 +173,6 @@ def _parts(text: str) -> Iterator[str]:
             yield text[begin:place]
             begin = place + 1
     yield text[begin:]
-
-
-def parse_declared(text: str) -> tuple[Type, int | None]:
-    """A type as firn.yaml declares it: like `parse`, and `timestamp(3)`, `timestamptz(3)`, `time(3)` with the source's
-    own precision (digits after the second, 0 to 9), on which Debezium's adaptive encodings depend; `unsigned long`;
-    `bit` or `bit(17)`; and a decimal of more digits than Iceberg has, which is stored as text.
-
-    -> (type, precision or None). ValueError says what to write.
-    """
-    if text.count(":") > MOST_FIELDS:
-        raise ValueError(f"the type names more than {MOST_FIELDS:,} fields; keep some together as one of json")
-    word = " ".join(text.split())
-    if word == UNSIGNED.name:
-        return UNSIGNED, None
-    if _BITS.fullmatch(word):
-        return BITS, None
-    if (match := _DECIMAL.fullmatch(word)) and MAX_PRECISION < int(match[1]) >= int(match[2]):
-        return Type("decimal", int(match[1]), int(match[2])), None
-    if word.lower().startswith("bigint") and word.lower().endswith("unsigned"):
-        raise ValueError(f"'{word[:100]}' is not a type; write {UNSIGNED.name}")
-    if match := _TIMED.fullmatch(text.strip()):
-        return _SIMPLE[match[1]], int(match[2])
-    kind = parse(text)
-    if alike := fields_alike(kind):
-        raise ValueError(
-            f"a struct has the fields {alike[0]:.60} and {alike[1]:.60}, which SQL can't tell apart; "
-            "leave one out, or keep the struct as json"
-        )
-    return kind, None
 
 
 def fields_alike(kind: Type) -> tuple[str, str] | None:
