@@ -1,16 +1,13 @@
 """What a table's metadata costs as it grows: commits, planning and care by the number of data files and of snapshots.
 
-    python -m benchmarks.metadata [--files 1000 10000 100000] [--snapshots 10 100 1000 3000] [--manifests 2000]
-        [--commits 8]
+    python -m benchmarks.metadata [--files 1000 10000 100000] [--snapshots 10 100 1000 3000] [--commits 8]
 
 The data files are entries of manifests alone, each with a hundred keys in its bounds; nothing reads them, since what is
 committed are keys that none of them has. One JSON line for each size. `driver`: seconds of Firn's commits in the job's
 own process (by slices a commit opens all files below the first and above the last of its slices, and there are none);
 `plan_all`, `plan_key`, `plan_partition`: of Iceberg's planning of a scan; `lake_cold`, `lake_warm`: of firn_lake's
 planning of one key, in a process that has read none or all of the manifests; `measure`: of care's look at all files;
-`care`: of rewriting manifests. `--manifests`: a table of so many, each of one file, as writers leave them who never
-merge; `cared_…`: what costs the same after the rewrite. `--draw` makes the plots of docs/metadata.md of such lines
-(standard input).
+`care`: of rewriting manifests. `--draw` makes the plots of docs/metadata.md of such lines (standard input).
 """
 
 import argparse
@@ -98,31 +95,6 @@ def _file(folder: str, n: int, ids: list[int], partitioned: bool) -> DataFile:
         lower_bounds=bounds | {ids[0]: low}, upper_bounds=bounds | {ids[0]: high}, key_metadata=None,
         equality_ids=None, sort_order_id=None, spec_id=0,
     )  # fmt: skip
-
-
-def scattered(lake: Lake, table: Table, count: int) -> None:
-    """So many manifests of one data file each, which no commit merges."""
-    jvm: Any = lake.spark._jvm
-    iceberg = jvm.org.apache.iceberg
-    table.java.updateProperties().set("commit.manifest-merge.enabled", "false").commit()
-    spec, io, conversions = table.java.spec(), table.java.io(), iceberg.types.Conversions
-    kind = iceberg.types.Types.LongType.get()
-    update = table.java.newFastAppend().set("firn.format", "1")
-    for n in range(count):
-        low, high = (
-            jvm.java.util.Collections.singletonMap(1, conversions.toByteBuffer(kind, jvm.java.lang.Long(number)))
-            for number in (n * _KEYS, (n + 1) * _KEYS - 1)
-        )
-        metrics = iceberg.Metrics(jvm.java.lang.Long(_KEYS), None, None, None, None, low, high)
-        file = iceberg.DataFiles.builder(spec).withPath(f"{table.state.location}/data/{n}.parquet")
-        file = file.withFileSizeInBytes(130_000_000 + n).withMetrics(metrics)
-        writer = iceberg.ManifestFiles.write(
-            table.state.version, spec, io.newOutputFile(f"{table.state.location}/metadata/small-{n}.avro"), None
-        )
-        writer.add(file.withPartitionPath(f"branch={n % PARTITIONS}").build())
-        writer.close()
-        update = update.appendManifest(writer.toManifestFile())
-    update.commit()
 
 
 def aged(table: Table, snapshots: int) -> None:
@@ -227,21 +199,15 @@ def looked(table: Table) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def case(
-    session: SparkSession, files: int, snapshots: int, commits: int, partitioned: bool, *, small: bool = False
-) -> dict[str, Any]:
-    """One size: what it costs before care and after it. `small`: with a manifest for each file."""
+def case(session: SparkSession, files: int, snapshots: int, commits: int, partitioned: bool) -> dict[str, Any]:
+    """One size: what it costs before care and after it."""
     lake, table = made(session, "metadata", partitioned)
-    if small:
-        scattered(lake, table, files)
-    else:
-        filled(lake, files, partitioned)
+    filled(lake, files, partitioned)
     table.java.refresh()
     aged(table, snapshots)
     staging = staged(lake, commits + 3, _RULE if partitioned else firn_case.CONFIG)
     committed(lake, staging, range(1, 2))
     told: dict[str, Any] = {"files": files, "partitioned": partitioned, "before": looked(table)}
-    told |= {"small": True} if small else {}
     told["driver"] = statistics.median(committed(lake, staging, range(2, 2 + commits)))
     told |= {"aged": looked(table)} | planned(lake, table, partitioned)
     tables = Tables(lake.spark)
@@ -257,7 +223,7 @@ def drawn(lines: Sequence[str]) -> None:
     """The plots of docs/metadata.md, of what `case` told."""
     told = [json.loads(line) for line in lines if line.startswith('{"files"')]
     most = max(one["before"]["snapshots"] for one in told)
-    mine = [one for one in told if one["partitioned"] and "small" not in one]
+    mine = [one for one in told if one["partitioned"]]
     names = {
         "a commit of Firn's": "driver", "Iceberg's plan, all files": "plan_all", "one partition": "plan_partition",
         "firn_lake, one key, first": "lake_cold", "and again": "lake_warm",
@@ -284,7 +250,6 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--files", type=int, nargs="*", default=[1_000, 10_000, 100_000])
     arguments.add_argument("--snapshots", type=int, nargs="*", default=[10, 100, 1_000, 3_000])
-    arguments.add_argument("--manifests", type=int, nargs="*", default=[2_000])
     arguments.add_argument("--commits", type=int, default=8)
     arguments.add_argument("--draw", action="store_true")
     given = arguments.parse_args()
@@ -296,8 +261,6 @@ def main() -> None:
         print(json.dumps(case(session, files, 0, given.commits, partitioned=True)), flush=True)
     for snapshots in given.snapshots:
         print(json.dumps(case(session, 1_000, snapshots, given.commits, False)), flush=True)
-    for small in given.manifests:
-        print(json.dumps(case(session, small, 0, given.commits, True, small=True)), flush=True)
     session.stop()
 
 
