@@ -53,7 +53,7 @@ streams:
       app.plain: {to: lake.both, mode: append, columns: {id: long, f: 'fixed[3]', m: 'map<string, long>'}}
     pipelines:
       appended: {sql: "INSERT INTO lake.appended SELECT id, m, f, st, li, MAP {'n': id} AS q FROM app.t"}
-      mirrored: {sql: "INSERT INTO lake.mirrored SELECT id AS k, m, f, st, li, m['a'] AS a FROM app.t", key: [k]}
+      mirrored: {sql: "INSERT INTO lake.mirrored SELECT id AS k, m, f, st, li, m['a'] AS a FROM app.t", mode: mirror}
       both: {sql: "INSERT INTO lake.both SELECT id, encode(text) AS f, m FROM app.t"}
 """
 UUID = "00000000-0000-0000-0000-000000000007"
