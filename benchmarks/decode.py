@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from benchmarks.ingest import events, stage
 from firn.changes.decode.codec import DecodeSettings, declared_column
+from firn.changes.decode.declared_types import parse_declared
 from firn.changes.decode.row_decoder import AppendDecoder, Decoding, MirrorDecoder
-from firn.changes.decode.types import parse_declared
 from firn.changes.merge.ordering import Order
 from firn_spark.staged.decode import decoded
 from firn_spark.staged.packed import Packer, unpacked

@@ -1,6 +1,8 @@
 """What an exception of Spark, of Iceberg or of ours means, and what it says in one line."""
 
 import re
+import time
+from collections.abc import Sequence
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException, PythonException
@@ -8,6 +10,7 @@ from pyspark.errors import PySparkException, PythonException
 from firn.config.catalogs import CREDENTIALS, TYPES_ALLOWED, TYPES_REFUSED
 from firn.tables.failures import Failure, failure
 from firn.tables.failures import first_line as plain_line
+from firn_spark import vended_keys
 
 # Words of Java exceptions (class names, JDBC's and SDKs' messages) that speak of the way to a table, not of the table.
 _PASSING = (
@@ -43,11 +46,14 @@ _NO_DATABASE = (
 )
 
 
-def failure_of(error: Exception) -> Failure:
-    """Whether trying again may help.
+def failure_of(error: Exception, tables: Sequence[str] = ()) -> Failure:
+    """Whether trying again may help. `tables`: those (by name) whose files were worked on.
 
     Spark and py4j know Java's exceptions only as text with a stack trace in it, in which the causes are named.
     """
+    why = vended_keys.ended(tables, str(error), time.time())
+    if why is not None:  # the next job's keys end as these did
+        return Failure("terminal", f"{why}. {first_line(error)}")
     if not isinstance(error, Py4JError | PySparkException):
         return failure(error)
     # Without a Java exception it is the JVM itself that is gone.

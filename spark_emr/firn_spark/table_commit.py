@@ -22,7 +22,6 @@ from firn.log.job_progress import Stage
 from firn.log.store import Store
 from firn.tables import bloom_filters, file_properties, partition_policy
 from firn.tables.batch_facts import TableFacts
-from firn.tables.failures import Failure
 from firn.tables.outcome import Outcome
 from firn.tables.planning import ColumnPlan, changed
 from firn.tables.renames import renames_of
@@ -37,7 +36,6 @@ from firn.tables.table_state import (
     fed_by,
     source_properties,
 )
-from firn_spark import vended_keys
 from firn_spark.failures import failure_of
 from firn_spark.merge.append_columns import AppendColumns
 from firn_spark.merge.facts_table import facts_beside
@@ -373,8 +371,7 @@ class Committer:
 
 
 def tried(outcome: Outcome, once: Callable[[], Outcome], reads: Sequence[TableName] = ()) -> Outcome:
-    """What `once` gives, tried again where another writer was quicker; else `outcome`, with the failure in it. `reads`:
-    other tables that it reads."""
+    """What `once` gives, tried again where another was quicker; else `outcome`, with the failure. `reads`: whence."""
     try:
         for left in reversed(range(_TRIES)):
             try:
@@ -384,10 +381,7 @@ def tried(outcome: Outcome, once: Callable[[], Outcome], reads: Sequence[TableNa
                 if not left or not (isinstance(error, LostRace | CommitUnknown) or _was_refused(error)):
                     raise
     except Exception as error:  # noqa: BLE001 (one bad table must not stop the others)
-        found = failure_of(error)
-        why = vended_keys.ended([outcome.table, *map(str, reads)], str(error), time.time())
-        if why is not None:  # the next job's keys end as these did
-            found = Failure("terminal", f"{why}. {found.text}")
+        found = failure_of(error, [outcome.table, *map(str, reads)])
         outcome.status, outcome.error, outcome.failure = "failed", found.text, found.kind
     return outcome
 

@@ -15,8 +15,9 @@ import pytest
 
 from firn.changes.decode.codec import DecodeSettings, RowCodec, declared_column
 from firn.changes.decode.connect_schema import columns_of
+from firn.changes.decode.declared_types import parse_declared
 from firn.changes.decode.inference import seen_in
-from firn.changes.decode.types import Column, parse, parse_declared, storable
+from firn.changes.decode.types import Column, parse, storable
 from firn.changes.merge.fold import Key, RowChange, fold
 
 CORPUS = Path(__file__).parents[2] / "data" / "corpus" / "spec"

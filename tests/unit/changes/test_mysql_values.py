@@ -8,8 +8,9 @@ import pytest
 
 from firn.changes.decode.codec import DecodeSettings, RowCodec
 from firn.changes.decode.connect_schema import columns_of
+from firn.changes.decode.declared_types import parse_declared
 from firn.changes.decode.source_encodings import declared_column
-from firn.changes.decode.types import Column, parse, parse_declared
+from firn.changes.decode.types import Column, parse
 from firn.errors import EventError
 
 

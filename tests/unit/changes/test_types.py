@@ -1,7 +1,8 @@
 import pytest
 
 from firn.changes.decode import types
-from firn.changes.decode.types import decimal, fixed, list_of, parse, parse_declared, promotable, storable, widen
+from firn.changes.decode.declared_types import parse_declared
+from firn.changes.decode.types import decimal, fixed, list_of, parse, promotable, storable, widen
 
 
 @pytest.mark.parametrize(

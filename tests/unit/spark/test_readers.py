@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from firn.changes.decode.codec import DecodeSettings, declared_column
+from firn.changes.decode.declared_types import parse_declared
 from firn.changes.decode.row_decoder import Decoding
-from firn.changes.decode.types import parse_declared
 from firn.changes.envelopes.parser import parse
 from firn.changes.merge.ordering import Order
 from firn.changes.positions import position

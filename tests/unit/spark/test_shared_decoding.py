@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from firn.changes.decode.codec import DecodeSettings, declared_column
+from firn.changes.decode.declared_types import parse_declared
 from firn.changes.decode.row_decoder import Decoding
-from firn.changes.decode.types import parse_declared
 from firn_spark.merge import shared_decoding
 from firn_spark.merge.shared_decoding import ID, PLACE, DecodedOnce, Shared, beside, found_in
 from firn_spark.staged.packed import CHANGES, bytes_of, rows_in

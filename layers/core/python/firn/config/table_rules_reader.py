@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from firn.changes.decode import row_schema, types
+from firn.changes.decode.declared_types import parse_declared
 from firn.changes.metadata_columns import ASKED_METADATA
 from firn.config import partitions
 from firn.config.column_renames import read_renames
@@ -209,7 +210,7 @@ def _columns(section: Section) -> dict[str, ColumnDeclaration]:
 
 def _declared(text: str) -> tuple[types.Type, int | None]:
     try:
-        return types.parse_declared(text)
+        return parse_declared(text)
     except ValueError as error:
         # What PostgreSQL calls it, with the numbers that were meant.
         if meant := re.fullmatch(r"(?:numeric|dec|number)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)", text, re.IGNORECASE):
