@@ -12,6 +12,7 @@ _MEANT: Final[Mapping[str, str]] = MappingProxyType(
         "bigserial": "long", "real": "float", "number": "decimal(p,s)", "numeric": "decimal(p,s)", "text": "string",
         "varchar": "string", "char": "string", "jsonb": "string", "enum": "string",
         "bytea": "binary", "bytes": "binary", "blob": "binary", "datetime": "timestamp", "array": "list<type>",
+        "list": "list<type>", "map": "map<string, type>", "struct": "struct<name: type>",
         "object": "struct<name: type>", "fixed": "fixed[n], of 1 to 65,535 bytes",
     }
 )  # fmt: skip
