@@ -60,7 +60,7 @@ def test_a_key_that_changes_name_makes_no_table_and_is_told_by_its_name(kind: st
 
 @pytest.mark.parametrize(
     ("kind", "said"),
-    [(MAP, "a map"), (STRUCT, "a struct"), (list_of(MAP), "a list of a map"), ("timestamp_ns", "a timestamp_ns")],
+    [(MAP, "a map"), (STRUCT, "a struct"), (list_of(MAP), "a list of a map"), ("geometry", "a geometry")],
 )
 @pytest.mark.parametrize("declared", [False, True])
 def test_a_table_that_is_adopted_under_such_a_key_is_held_with_the_reason(kind: Any, said: str, declared: bool) -> None:
@@ -78,8 +78,3 @@ def test_a_table_of_firns_own_is_held_too() -> None:
 def test_what_tells_rows_apart_is_a_key(kind: Any) -> None:
     found = plan(", key: [m]", table(kind))
     assert (found.key, found.decoding.no_key) == (("m",), None)
-
-
-def test_a_declared_column_that_an_adopted_table_has_in_a_type_of_its_own_is_not_added_again() -> None:
-    found = plan(", key: [id], columns: {m: 'map<string, int>'}", table(MAP)).columns
-    assert (found.added, found.unwritable) == ((), {"m"})

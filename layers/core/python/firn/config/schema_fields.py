@@ -17,8 +17,8 @@ def check_fields(
     """The columns that the schema declares; what `columns` and `key` say otherwise is noted."""
     if schema is None:
         for name in key or ():
-            if name in columns and columns[name].type.name in ("map", "variant"):
-                kind = columns[name].type.name
+            kind = next((one for one in ("map", "variant") if name in columns and columns[name].type.holds(one)), None)
+            if kind is not None:
                 section.note("key", f"{shown(name)} is a {kind}, and a {kind} is no key; name other columns")
             elif name in columns and columns[name].type.holds("struct"):
                 section.note("key", f"{shown(name)} is a struct, which can't be told apart from others; name its parts")

@@ -75,7 +75,7 @@ def plan_columns(
         *declarations,
         *(name for name in offered if name not in declarations),
     ):  # what is declared comes first
-        if name in known or name in unwritable:
+        if name in known:
             continue
         column = declarations.get(name) or _smallest(offered[name])
         if taken.intersection(names_below(column.name, column.type)):
@@ -347,7 +347,7 @@ def lacking_key(
     """
     types = {column.name: column.type for column in plan.columns}
     for name in key:
-        kind = _with_parts(types.get(name)) or (_words((stored or {}).get(name)) if name in plan.unwritable else None)
+        kind = _words((stored or {}).get(name)) if name in plan.unwritable else _with_parts(types.get(name))
         if kind is not None:
             why = f"{name[:100]}, which is in its key, is {kind}, by which Firn tells no rows apart"
             if made:

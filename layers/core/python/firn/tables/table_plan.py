@@ -79,7 +79,7 @@ def planned(
     existing, unwritable = state.columns() if state else ((), frozenset[str]())
     fixed = state.fixed() if state else frozenset[str]()
     declared = renames.named(target.declared(settings))
-    _check_filled(state, mode, declared, unwritable)
+    _check_filled(state, mode, declared, unwritable.difference(required))
     schema = target.rule.schema
     closed = schema is not None and schema.closed
     check_fineness(existing, declared)
