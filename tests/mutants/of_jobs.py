@@ -282,8 +282,8 @@ MUTANTS: Final = (
     Mutant(
         "a NaN is looked for between bounds",
         "layers/lake/python/firn_lake/reading/row_groups.py",
-        "isinstance(now, FloatType | DoubleType | UUIDType)",
-        "isinstance(now, UUIDType)",
+        "isinstance(now, FloatType | DoubleType | UUIDType | VariantType)",
+        "isinstance(now, UUIDType | VariantType)",
         ("tests/unit/lake/test_row_groups.py::test_a_nan_is_found_though_it_is_outside_of_all_bounds",),
     ),
     Mutant(
@@ -468,8 +468,8 @@ MUTANTS: Final = (
     Mutant(
         "changes without a key hold the table that they would make",
         f"{_CORE}/tables/planning.py",
-        "    if made:",
-        "    if missing:",
+        "    if made:\n        raise KeyChanged(f\"the table has no",
+        "    if missing:\n        raise KeyChanged(f\"the table has no",
         ("tests/model/test_memory_lake.py::test_contract"
          "[first_changes_that_all_lack_the_key_are_dead_and_later_ones_make_the_table]",),
     ),
