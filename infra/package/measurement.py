@@ -25,6 +25,7 @@ from infra.package.runtimes import Runtime, runtime
 MEGABYTE: Final = 1_000_000
 LARGEST_BYTES: Final = 240 * MEGABYTE
 RUNS: Final = 5  # of a function that has a budget of seconds
+_MORE: Final = 4  # times as many, while it is over it
 TEMPLATE: Final = ROOT / "template.yaml"
 # A process that sees the built folders and Python's own library, and nothing else: what the package lacks is missing.
 # Its CPU seconds, because the clock on the wall also counts what else the machine does.
@@ -130,10 +131,14 @@ def measure(
         shown = together if kind == "function" else read[folders[-1]]
         with tempfile.TemporaryDirectory() as scratch:
             path = [*map(_on_path, reversed(folders)), *_unpacked(folders, Path(scratch))]
-            times = runs if budget.seconds is not None else 1
-            seconds = (
-                min(_import_seconds(name, modules, path, on.pythons[0]) for _ in range(times)) if modules else None
-            )
+            seconds = None
+            # The least of some runs: whatever else the machine does lengthens one. Of what is too long, of more.
+            most = budget.seconds
+            for run in range((_MORE * runs if most is not None else 1) if modules else 0):
+                if run >= runs and seconds is not None and most is not None and seconds <= most:
+                    break
+                took = _import_seconds(name, modules, path, on.pythons[0])
+                seconds = took if seconds is None else min(seconds, took)
         found[name] = _measured(kind, name, size, seconds, budget, shown, together, on)
 
     for name, resource in resources.items():
