@@ -42,11 +42,21 @@ EVENTS: Final = {
 }
 
 
+def parsed_in_time(body: bytes) -> Any:
+    """What is read of it, in less than _SECONDS of CPU: the least of three tries, for neighbours lengthen one."""
+    took = []
+    for _ in range(3):
+        began = time.process_time()
+        parsed = parse(body, "auto")
+        took.append(time.process_time() - began)
+        if took[-1] < _SECONDS:
+            return parsed
+    raise AssertionError(f"it took {took} s")
+
+
 @pytest.mark.parametrize("name", EVENTS)
 def test_an_event_takes_the_time_and_the_room_that_its_bytes_take(name: str) -> None:
-    body, began = json.dumps(EVENTS[name]).encode(), time.process_time()
-    parsed = parse(body, "auto")
-    assert time.process_time() - began < _SECONDS
+    parsed = parsed_in_time(body := json.dumps(EVENTS[name]).encode())
     assert len(parsed) + len(parsed.rejected) == 1
     assert sum(len(image) for image in parsed.after if image) <= 2 * len(body)
 
@@ -55,9 +65,7 @@ def test_an_event_takes_the_time_and_the_room_that_its_bytes_take(name: str) -> 
 def test_rows_of_a_type_of_many_labels_take_no_time_for_each_of_them(kind: str, value: str) -> None:
     event = canal(kind + "(" + "'a'," * 60_000 + "'b')")
     event["data"] = [{"a": value}] * 4_000
-    body, began = json.dumps(event).encode(), time.process_time()
-    parse(body, "auto")
-    assert time.process_time() - began < _SECONDS
+    parsed_in_time(json.dumps(event).encode())
 
 
 @pytest.mark.parametrize("kind", ["set", "enum"])
