@@ -21,6 +21,7 @@ RANKS: Final = frozenset({
     "WINDOW_ROW_NUMBER", "WINDOW_NTILE", "WINDOW_LEAD", "WINDOW_LAG", "WINDOW_FIRST_VALUE", "WINDOW_LAST_VALUE",
     "WINDOW_NTH_VALUE",
 })  # fmt: skip
+_PEERS: Final = frozenset({"CURRENT_ROW_RANGE", "CURRENT_ROW_GROUPS"})  # ends of frames
 
 
 def is_aggregate(node: Node) -> bool:
@@ -64,10 +65,24 @@ def settled_window(node: Node, ids: Sequence[str], text: Text) -> Node:
         raise text.refuse(offset(node, 0), f"{name} is not one of the window functions of views", "write sum, count, …")
     if kind not in RANKS and kind != "WINDOW_AGGREGATE":
         raise text.refuse(offset(node, 0), f"{kind} is not one of the window functions of views", "write row_number()")
-    by_rows = kind in RANKS or any(str(node[end]).endswith(("_ROWS", "_GROUPS")) for end in ("start", "end"))
-    if not by_rows:
+    by_rows = any(str(node[end]).endswith("_ROWS") for end in ("start", "end"))
+    if kind not in RANKS and not by_rows:
         return node
+    if not _stays(node, by_rows=by_rows):
+        why = "its frame goes by rows of the same order, of which one is to be told from the other"
+        raise text.refuse(offset(node, 0), why, "write ROWS BETWEEN … AND …, and no EXCLUDE TIES or GROUP")
     return node | {"orders": [*node["orders"], *(_order(column_node(one)) for one in ids)]}
+
+
+def _stays(node: Node, *, by_rows: bool) -> bool:
+    """Whether a window has the same frame where no two rows are of the same order any more."""
+    kind, excluded = node["type"], node["exclude_clause"]
+    if by_rows:
+        return excluded in ("NO_OTHER", "CURRENT_ROW")
+    if kind not in ("WINDOW_FIRST_VALUE", "WINDOW_LAST_VALUE", "WINDOW_NTH_VALUE"):
+        return True  # they look at no frame
+    whole = node["end"] == "UNBOUNDED_FOLLOWING" or (kind == "WINDOW_FIRST_VALUE" and node["end"] in _PEERS)
+    return bool(node["start"] == "UNBOUNDED_PRECEDING" and whole and excluded == "NO_OTHER")
 
 
 def named(node: Node, name: str) -> Node:

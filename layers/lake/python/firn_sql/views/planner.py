@@ -86,7 +86,7 @@ class _Planner(Relations):
         names, values = self._values(node, scope)
         scope = scope.with_aliases({name.lower(): one for name, one in zip(names, values, strict=True)})
         having = scope.resolved(node["having"], alias_first=True) if node.get("having") else None
-        qualify = scope.resolved(node["qualify"], alias_first=True) if node.get("qualify") else None
+        qualify = scope.resolved(node["qualify"]) if node.get("qualify") else None
         everything = [*values, *filter(None, [having, qualify])]
         for one in everything:
             check(one.node, self._text)
@@ -119,13 +119,17 @@ class _Planner(Relations):
                 if one.get("distinct_on_targets"):
                     instead = "write QUALIFY row_number() OVER (PARTITION BY … ORDER BY …) = 1"
                     raise self._refuse(one, "DISTINCT ON takes any row of several", instead)
+                names = [item.name for item in scope.items]
                 root = self._distinct(root)
+                scope = Scope(self._text, of_columns("", names, root.columns))
             elif one["type"] == "ORDER_MODIFIER":
                 orders = [self._order(order, scope) for order in one["orders"]]
             elif one["type"] == "LIMIT_MODIFIER":
                 limit, start = self._number(one.get("limit")), self._number(one.get("offset"))
                 if limit is None or one.get("limit_type", "ROW_COUNT") != "ROW_COUNT":
                     raise self._refuse(one, "LIMIT is not a number", "write LIMIT 100")
+                if start is None and one.get("offset"):
+                    raise self._refuse(one, "OFFSET is not a number", "write LIMIT 100 OFFSET 20")
                 ties = [f"{algebra.quoted(name)} ASC NULLS LAST" for name in root.ids]
                 root = Top(root.columns, root.ids, root, (*orders, *ties), limit, start or 0)
                 orders = []

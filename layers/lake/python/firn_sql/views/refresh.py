@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 import duckdb
 
+from firn_sql.parse_tree import parse
 from firn_sql.views.algebra import (
     Expression,
     Filter,
@@ -59,8 +60,10 @@ class Within:
     table: str
 
     def semi_join(self, rows: str, columns: Sequence[str]) -> str:
-        """Those of `rows` (a SELECT) that are in it."""
-        on = " AND ".join(f"({one.sql}) IS NOT DISTINCT FROM w{i}" for i, one in enumerate(self.values)) or "TRUE"
+        """Those of `rows` (a SELECT) that are in it. An expression that fails is null here: the query may leave such
+        rows out before it computes anything of them."""
+        values = (f"({one.sql})" if one.column else f"TRY({one.sql})" for one in self.values)
+        on = " AND ".join(f"{one} IS NOT DISTINCT FROM w{i}" for i, one in enumerate(values)) or "TRUE"
         return f"SELECT {_list(columns)} FROM ({rows}) SEMI JOIN {self.table} ON {on}"
 
 
@@ -134,7 +137,7 @@ class Refresh:
         )
         keys = [f"t.w{i} AS {name}" for i, name in enumerate(group.ids)]
         values = [
-            f"coalesce(h.{one}, 0) + coalesce(n.{one}, 0) - coalesce(g.{one}, 0) AS {one}" for one in sums
+            f"coalesce(h.{one}, 0) - coalesce(g.{one}, 0) + coalesce(n.{one}, 0) AS {one}" for one in sums
         ]  # fmt: skip
         rows = f"SELECT {', '.join([*keys, *values])} FROM {touched.table} t{joins}"
         return f"SELECT * FROM ({rows}) WHERE {sums[0]} > 0" if group.keys else rows
@@ -176,7 +179,7 @@ class Refresh:
         if isinstance(node, Top):
             return self._outside(within, None, self._top(node, self._rows(node.input, cut, None)), node)
         if isinstance(node, Union):
-            narrowed = [_through(within, node.columns, tuple(map(column, one.columns))) for one in node.branches]
+            narrowed = self._narrowed(node, cut, within)
             parts = [self._rows(one, cut, each) for one, each in zip(node.branches, narrowed, strict=True)]
             return self._outside(within, narrowed[0], self._united(node, parts), node)
         raise AssertionError(type(node))
@@ -187,6 +190,22 @@ class Refresh:
         )
         rows = _renamed(node, asked)
         return rows if within is None else within.semi_join(rows, node.every)
+
+    def _narrowed(self, node: Union, cut: int, within: Within | None) -> Sequence[Within | None]:
+        """The condition for each branch. Where a branch has another type, as what the union makes of it."""
+        if within is None:
+            return [None] * len(node.branches)
+        rows = [self._rows(one, cut, None) for one in node.branches]
+        united = self._kinds(node.columns, self._united(node, rows))
+        found = []
+        for one, its in zip(node.branches, rows, strict=True):
+            kinds = zip(one.columns, self._kinds(one.columns, its), united, strict=True)
+            values = [column(name) if own == kind else _cast(name, kind) for name, own, kind in kinds]
+            found.append(_through(within, node.columns, values))
+        return found
+
+    def _kinds(self, columns: Sequence[str], rows: str) -> Sequence[str]:
+        return list(map(str, self._connection.sql(f"SELECT {_list(columns)} FROM ({rows})").types))
 
     def _outside(self, within: Within | None, below: Within | None, rows: str, node: Operator) -> str:
         """Rows that `below` has narrowed already, or that are narrowed here."""
@@ -248,14 +267,14 @@ class Refresh:
     def _join_delta(self, node: Join) -> Delta | None:
         sides = [(node.left, node.left_keys), (node.right, node.right_keys)]
         deltas = [self._delta(one) for one, _ in sides]
-        changed = [
+        names = [f"w{i}" for i in range(len(node.left_keys))]
+        changed = self._alike(names, [
             f"SELECT {', '.join(f'({key.sql}) AS w{i}' for i, key in enumerate(keys))} FROM {table}"
             for delta, (_, keys) in zip(deltas, sides, strict=True) if delta is not None
             for table in (delta.gone, delta.come)
-        ]  # fmt: skip
+        ])  # fmt: skip
         if not changed:
             return None
-        names = [f"w{i}" for i in range(len(node.left_keys))]
         there = " AND ".join(f"{one} IS NOT NULL" for one in names)
         touched = self._table(f"SELECT DISTINCT {', '.join(names)} FROM ({' UNION ALL '.join(changed)}) WHERE {there}")
         at = []
@@ -270,6 +289,18 @@ class Refresh:
                 parts.append(rows)
             at.append(self._join(node, *parts))
         return self._net(node.every, *at)
+
+    def _alike(self, names: Sequence[str], some: Sequence[str]) -> Sequence[str]:
+        """SELECTs of values by which rows join, in types of which a UNION ALL makes what `=` compares: of a text and
+        something else that is the other, and a text may say the same in several ways."""
+        kinds = [list(map(str, self._connection.sql(one).types)) for one in some]
+        others = [next((one[i] for one in kinds if one[i] != "VARCHAR"), "VARCHAR") for i in range(len(names))]
+        if all(other == one[i] or one[i] != "VARCHAR" for one in kinds for i, other in enumerate(others)):
+            return some
+        return [
+            f"SELECT {', '.join(_as(name, one[i], others[i]) for i, name in enumerate(names))} FROM ({rows})"
+            for one, rows in zip(kinds, some, strict=True)
+        ]
 
     def _union_delta(self, node: Union) -> Delta | None:
         deltas = [self._delta(one) for one in node.branches]
@@ -350,6 +381,14 @@ class Refresh:
         counts = self._connection.execute(f"SELECT (SELECT count(*) FROM {gone}) + (SELECT count(*) FROM {come})")
         found = counts.fetchone()
         return Delta(gone, come) if found and found[0] else None
+
+
+def _cast(name: str, kind: str) -> Expression:
+    return Expression(parse(f"SELECT CAST({name} AS {kind})")["select_list"][0])
+
+
+def _as(name: str, kind: str, other: str) -> str:
+    return f"CAST({name} AS {other}) AS {name}" if kind == "VARCHAR" != other else name
 
 
 def _list(columns: Sequence[str]) -> str:

@@ -37,6 +37,17 @@ class SourceTable:
         return tuple(one for one in self.columns if not one.lower().startswith(HIDDEN))
 
 
+def _gives_its_rows(query: Node) -> bool:
+    """Whether a SELECT gives one row for each that FROM and WHERE leave, whatever it makes of them: no groups, which
+    are there of no rows too, and nothing that takes rows away or makes several of one."""
+    if query["group_sets"] or query["aggregate_handling"] != "STANDARD_HANDLING" or query["modifiers"]:
+        return False
+    if any(query.get(one) for one in ("having", "qualify", "sample")):
+        return False
+    listed = (node for one in query["select_list"] for node, _ in all_nodes(one))
+    return all(node.get("class") != "FUNCTION" or node["is_operator"] for node in listed)
+
+
 @dataclass(frozen=True)
 class Relation:
     """An operator, and what its columns are called."""
@@ -229,7 +240,7 @@ class Relations(ABC):
         query = node["subquery"]["node"] if "node" in node["subquery"] else node["subquery"]
         kind = "ANTI" if negated else "SEMI"
         if node["subquery_type"] == "EXISTS":
-            if query["type"] != "SELECT_NODE" or query["group_sets"] or query.get("having") or query["modifiers"]:
+            if query["type"] != "SELECT_NODE" or not _gives_its_rows(query):
                 instead = "write EXISTS (SELECT 1 FROM … WHERE …)"
                 raise self._refuse(node, "EXISTS looks into more than rows of tables", instead)
             inner_known = self._with(query, known)
