@@ -79,6 +79,16 @@ def test_a_version_is_parsed_once_for_main_and_once_for_a_branch(parsed: list[Me
     assert len(parsed) == 2
 
 
+def test_wide_tables_count_for_what_they_hold(parsed: list[Metadata], monkeypatch: pytest.MonkeyPatch) -> None:
+    fields = [{"id": n, "name": f"column_{n}", "required": False, "type": "string"} for n in range(5_000)]
+    wide = json.dumps({"location": "l", "schemas": [{"schema-id": 0, "fields": fields}], "current-schema-id": 0})
+    monkeypatch.setattr(metadata_cache, "json_of", lambda _, metadata: wide)
+    cache = MetadataCache()
+    for number in range(60):
+        cache.state_of(SPARK, Java(Metadata(place=f"{number}.json")))
+    assert sum(len(state.fields) for state in cache._kept.values()) <= 100_000  # some 0.5 KB each: 50 MB
+
+
 @pytest.mark.parametrize("other", [{"place": "b.json"}, {"table": "u"}, {"updated": 2}, {"number": 2}])
 def test_what_differs_in_anything_is_another_version(parsed: list[Metadata], other: dict[str, Any]) -> None:
     cache = MetadataCache()
