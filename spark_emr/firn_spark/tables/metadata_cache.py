@@ -2,9 +2,10 @@
 snapshots out of the JVM and to parse it takes longer than most of what is done with it.
 
 A version never changes, so nothing that is kept can be wrong. What is kept is bounded by the snapshots that it tells
-of, the least recently used go first.
+of, and by its columns, which may be thousands; the least recently used go first.
 """
 
+import json
 from collections import OrderedDict
 from collections.abc import Hashable
 from threading import Lock
@@ -16,6 +17,7 @@ from firn.tables.table_state import TableState, parse
 from firn_spark.tables.java import java_class, text_of
 
 MOST_SNAPSHOTS: Final = 5_000  # some 3 KB each in memory
+_COLUMNS: Final = 1_000  # characters of columns and properties that take as much
 
 _ICEBERG: Final = "org.apache.iceberg"
 
@@ -72,4 +74,5 @@ def _version(metadata: Any) -> Hashable:
 
 
 def _size(state: TableState) -> int:
-    return 1 + len(state.ancestry)
+    beside = len(json.dumps([state.fields, dict(state.properties)]))
+    return 1 + len(state.ancestry) + beside // _COLUMNS

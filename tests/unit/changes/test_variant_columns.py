@@ -47,7 +47,9 @@ def test_a_text_holds_json_and_what_is_none_is_itself(text: str, value: Any) -> 
     assert decoded(text).values == [value]
 
 
-@pytest.mark.parametrize("text", ['"no json"', '""', '"{"', "1e400", '"1e1000000000000000000000"', '"NaN"', '"[1,]"', '"\\"\\\\ud800\\""'])
+@pytest.mark.parametrize(
+    "text", ['"no json"', '""', '"{"', "1e400", '"1e1000000000000000000000"', '"NaN"', '"[1,]"', '"\\"\\\\ud800\\""']
+)
 def test_what_no_variant_can_be_made_of_is_a_mismatch(text: str) -> None:
     with pytest.raises(EventError, match="column x: no variant can be made of it: ") as caught:
         decoded(text)

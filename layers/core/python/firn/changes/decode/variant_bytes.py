@@ -37,6 +37,8 @@ def variant_of(text: str | bytes) -> tuple[bytes, bytes]:
         raise BadVariant(f"the JSON is nested more than {DEEPEST} deep") from error
     except UnicodeEncodeError as error:
         raise BadVariant("a text in the JSON has half of a surrogate pair, which UTF-8 has no bytes for") from error
+    except ArithmeticError as error:
+        raise BadVariant("a number in it has a larger exponent than a decimal or a double holds") from error
     except ValueError as error:
         raise BadVariant("it is not JSON") from error
     if max(len(metadata), len(value)) > MOST_BYTES:
