@@ -80,8 +80,9 @@ def _stored(classes: Classes, location: str, paths: Sequence[str]) -> Mapping[st
     wanted = {path: where for path in set(paths) if (where := classes.place(path)) is not None}
     below = base.key.rstrip("/") + "/"
     inside = {path for path, where in wanted.items() if where.bucket == base.bucket and where.key.startswith(below)}
-    # Metadata lies beside the data: not all of it has to be listed.
-    folders = {f"{below}{wanted[path].key.removeprefix(below).partition('/')[0]}/" for path in inside}
+    # Metadata lies beside the data: not all of it has to be listed, but where files lie right in the table's folder.
+    parts = {wanted[path].key.removeprefix(below).partition("/")[:2] for path in inside}
+    folders = {f"{below}{name}/" for name, _ in parts} if all(deeper for _, deeper in parts) else {below}
     found: dict[str, Listed] = {}
     for folder in sorted(folders):
         listed = classes.listing(Place(base.bucket, folder))
