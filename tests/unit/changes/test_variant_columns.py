@@ -1,15 +1,18 @@
 """Columns that are declared as variants: what a change may have in one, and what becomes of it."""
 
 import json
+import struct
 from typing import Any
 
 import pytest
 
+from firn.changes.decode import variant_text
 from firn.changes.decode.codec import DecodeSettings, RowCodec
 from firn.changes.decode.connect_schema import columns_of
 from firn.changes.decode.iceberg_fields import column_of
 from firn.changes.decode.source_encodings import declared_column
 from firn.changes.decode.types import INT, STRING, VARIANT, Column, parse, promotable, widen
+from firn.changes.decode.variant_bytes import canonical_json
 from firn.errors import EventError
 from firn.tables.planning import NotPromotable, plan_columns
 
@@ -100,3 +103,9 @@ def test_a_variant_stays_one_and_no_other_column_becomes_one() -> None:
         plan_columns([Column("x", STRING)], [DECLARED], [[Column("x", STRING)]])
     plan = plan_columns(there, [declared_column("x", STRING, None, SETTINGS)], [[Column("x", STRING)]])
     assert plan.columns[0].type == VARIANT
+
+
+@pytest.mark.parametrize("number", ["1e21", "1e-7", "1.5e22", "-2.5e-10", "1e37", "1e38", "1e-38", "1e-39", "5e-324"])
+def test_a_number_has_one_text_whether_a_double_or_a_decimal_holds_it(number: str) -> None:
+    double = b"\x1c" + struct.pack("<d", float(number))
+    assert variant_text.json_of(variant_text.Names(b"\x11\x00\x00"), double) == canonical_json(number)
