@@ -20,7 +20,7 @@ from firn.config.file_writing import NEWEST_FORMAT, OLDEST_FORMAT
 from firn.config.file_writing_reader import Codec
 from firn.config.maintenance import FEWEST_SNAPSHOTS, MOST_SNAPSHOTS, Expirer
 from firn.config.model import AuthBy, SnapshotReads, Update, Way, Write
-from firn.config.modes import MODES
+from firn.config.modes import FED
 from firn.config.pull_source import Plugin
 from firn.config.storage_classes import known_classes
 from firn_cli.alert_shapes import alerts
@@ -223,7 +223,7 @@ def _rule() -> Schema:
         {
             "to": texts("The Iceberg table namespace.table, or several; {schema} and {table} are the source's."),
             "key": texts("The columns that make a row; of a mirror."),
-            "mode": words("mirror: one row a key. append: each change is a row.", tuple(MODES), "mirror"),
+            "mode": words("mirror: one row a key. append: each change is a row.", FED, "mirror"),
             "snapshot_reads": words("What reads of a snapshot do.", get_args(SnapshotReads), "upsert"),
             "update": words("Whether a plain row replaces, or changes what it names.", get_args(Update), "replace"),
             "metadata": list_of("Of an append table: columns that say where a row comes from.", tuple(ASKED_METADATA)),
@@ -273,7 +273,7 @@ def _pipeline() -> Schema:
         "SQL from a source table to a target.",
         {
             "sql": text("INSERT INTO namespace.table SELECT … FROM source; without INSERT INTO the target is files."),
-            "mode": words("mirror: at every cut the SELECT over the source's mirror.", tuple(MODES), "append"),
+            "mode": words("mirror: at every cut the SELECT over the source's mirror.", FED, "append"),
             "key": texts("Of a mirror: its key, by the names that the SQL gives."),
             "files": files,
             **_written(),

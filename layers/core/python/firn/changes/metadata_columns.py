@@ -28,6 +28,7 @@ APPEND_METADATA = (
     Column(OP, STRING), Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ), Column(BEFORE, STRING),
     Column(IDENTITY, STRING),
 )  # fmt: skip
+VIEW_METADATA = (Column(IDENTITY, BINARY),)  # 16 bytes that tell a row of a view from all others of it
 # Of an append table, those that its rule's `metadata` asks for, by its words.
 ASKED_METADATA = {
     "source": SOURCE_METADATA, "stream": Column(STREAM, STRING), "transaction": Column(TRANSACTION, STRING),

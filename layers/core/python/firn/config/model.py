@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from firn.config.console_access import ConsoleAccess
     from firn.config.pipelines import Pipeline
     from firn.config.pull_source import PullSource
+    from firn.config.views import View
 
 SnapshotReads = Literal["upsert", "ignore"]
 Write = Literal["merge-on-read", "copy-on-write"]
@@ -222,6 +223,7 @@ class StreamConfig:
     accept: tuple[Way, ...] | None = None
     max_tables: int = 1_000  # those that firn.yaml names one by one are never too many
     pipelines: "tuple[Pipeline, ...]" = ()
+    views: "tuple[View, ...]" = ()  # those that its jobs refresh: a view comes after those that it reads
     max_body: int | None = None  # bytes of a request as sent; None: the deployment's
     rate: int | None = None  # bytes of JSON a second; None: any
     fed_by: EventSources = NOTHING
@@ -261,14 +263,9 @@ class StreamConfig:
         from firn.changes.decode.source_encodings import DecodeSettings
 
         return DecodeSettings(
-            unavailable_value=self.unavailable_value,
-            decimal=self.decimal,
-            time=self.time,
-            binary=self.binary,
-            interval=self.interval,
-            unsigned=self.unsigned,
-            out_of_range=self.out_of_range,
-        )
+            unavailable_value=self.unavailable_value, decimal=self.decimal, time=self.time, binary=self.binary,
+            interval=self.interval, unsigned=self.unsigned, out_of_range=self.out_of_range,
+        )  # fmt: skip
 
     def rule_for(self, table: str) -> TableRule | None:
         """The rule for a source table, or None: filtered (no rule matches, or the one that does says `ignore: true`).
@@ -291,10 +288,11 @@ class StreamConfig:
 
     @property
     def targets(self) -> tuple[TableRule, ...]:
-        """A rule of each table or kind of tables that the stream fills: its own rules, then those of its pipelines."""
+        """A rule of each table or kind of tables that its jobs fill: its own rules, those of pipelines, of views."""
         return (
             *(rule for rule in self.tables if not rule.ignore),
             *(one.rule for one in self.pipelines if one.rule is not None),
+            *(one.rule for one in self.views),
         )
 
     def target(self, table: str) -> TableName:

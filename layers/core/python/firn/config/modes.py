@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from firn.changes.decode.types import Column
-from firn.changes.metadata_columns import APPEND_METADATA, MIRROR_METADATA
+from firn.changes.metadata_columns import APPEND_METADATA, MIRROR_METADATA, VIEW_METADATA
 
 
 @dataclass(frozen=True)
 class TableMode:
-    """`keyed`: a row is what the newest changes of its key leave, and deletes are remembered beside the table; else a
-    row is a change, told apart by its `_firn_id`. `columns`: Firn's own, of each table of this mode."""
+    """`keyed`: a row is what the newest changes of its key leave, and deletes are remembered beside the table; else
+    rows are told apart by their `_firn_id`: a row is a change, or one of a query. `columns`: Firn's own, of each table
+    of this mode."""
 
     name: str
     columns: tuple[Column, ...]
@@ -23,6 +24,12 @@ class TableMode:
 
 MODES: Final = {
     mode.name: mode
-    for mode in (TableMode("mirror", MIRROR_METADATA, keyed=True), TableMode("append", APPEND_METADATA, keyed=False))
+    for mode in (
+        TableMode("mirror", MIRROR_METADATA, keyed=True),
+        TableMode("append", APPEND_METADATA, keyed=False),
+        TableMode("view", VIEW_METADATA, keyed=False),
+    )
 }
+FED: Final = ("mirror", "append")  # those that rules and pipelines may ask for: changes go into such tables
+VIEW: Final = "view"
 KEYLESS: Final = "append"  # what a mirror is whose events name no key
