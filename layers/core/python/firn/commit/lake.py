@@ -8,6 +8,7 @@ from firn.config.maintenance import Care
 from firn.config.model import StreamConfig
 from firn.config.names import TableName
 from firn.config.pipelines import Pipeline
+from firn.config.views import View
 from firn.log.epochs import Epoch
 from firn.quarantine.rules import High, Span
 from firn.sinks.file_rows import FileRows, SinkRange
@@ -16,6 +17,7 @@ from firn.tables.failures import Failure
 from firn.tables.outcome import Outcome
 from firn.tables.routing import Target
 from firn.tables.table_state import TableState
+from firn.views.cut import ViewCut
 
 
 class Range(Protocol):
@@ -73,6 +75,14 @@ class Lake(Protocol):
         SQL over the base's rows, and carries the base's progress.
 
         -> None if it is there already, or if there is no base. Never raises an Exception: a failure is in the outcome.
+        """
+
+    def refresh(self, stream: str, settings: StreamConfig, view: View, at: ViewCut) -> Outcome | None:
+        """Bring a view to a cut: in one snapshot it becomes its query over the tables that it reads as they are there,
+        and says so (views.cut.Told). Those of them that are views themselves have to be of that cut already: if not,
+        the outcome has a transient failure. `settings`: those of the stream whose jobs refresh it.
+
+        -> None if it is there already. Never raises an Exception: a failure is in the outcome.
         """
 
     def files(self, sink: SinkRange) -> FileRows:
