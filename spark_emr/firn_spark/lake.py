@@ -16,6 +16,7 @@ from firn.config.model import StreamConfig
 from firn.config.names import TableName
 from firn.config.pipelines import Pipeline
 from firn.config.reach import databases_of
+from firn.config.views import View
 from firn.log import holds, table_health
 from firn.log.epochs import Epoch, read_back
 from firn.log.generations import Generations
@@ -25,6 +26,7 @@ from firn.tables.failures import Failure
 from firn.tables.outcome import Outcome
 from firn.tables.routing import Target
 from firn.tables.table_state import TableState
+from firn.views.cut import ViewCut
 from firn_spark import session as sessions
 from firn_spark.driver.small_files import merge
 from firn_spark.failures import failure_of
@@ -133,6 +135,13 @@ class SparkLake:
         """Brings a pipeline's mirror to where its base is."""
         context = RangeContext(self._spark, self._store, stream, settings, self._warehouse, {}, 0, self._tables)
         return follow(context, pipeline, base)
+
+    def refresh(self, stream: str, settings: StreamConfig, view: View, at: ViewCut) -> Outcome | None:
+        """Brings a view to a cut."""
+        from firn_spark.views.refreshed import refresh  # loads DuckDB
+
+        context = RangeContext(self._spark, self._store, stream, settings, self._warehouse, {}, 0, self._tables)
+        return refresh(context, view, at)
 
     def files(self, sink: SinkRange) -> FileRows:
         """The rows of a file sink, made in this process."""

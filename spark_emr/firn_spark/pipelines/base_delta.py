@@ -22,7 +22,7 @@ from firn_spark.tables.fence import LostRace
 from firn_spark.tables.java import java_class
 from firn_spark.tables.objects import Objects
 
-_MOST_KEYS: Final = 2_000_000  # of more all rows are made again
+MOST_ROWS: Final = 2_000_000  # of more all rows are made again
 _MOST_SNAPSHOTS: Final = 2_000
 _ONLY_FILES: Final = "replace"  # the operation of a snapshot that changes no row
 
@@ -34,8 +34,8 @@ class NoDelta(Exception):
 def touched(spark: SparkSession, base: Table, since: int, key: Sequence[Column]) -> pa.Table:
     """The keys whose rows may differ between the snapshot `since` and the newest: k0, k1, … (values.key_type), each key
     once. Raises NoDelta."""
-    between = _between(base, since)
-    _check_columns(spark, base, since)
+    between = snapshots_between(base, since, base.java.currentSnapshot())
+    check_columns(spark, base, since)
     try:
         found = [part for snapshot in between for part in _touched(spark, base, snapshot, key)]
     except (LostRace, pa.ArrowException) as error:  # a file is gone, or none that is read here
@@ -48,10 +48,10 @@ def touched(spark: SparkSession, base: Table, since: int, key: Sequence[Column])
     return rows.group_by(names, use_threads=False).aggregate([])
 
 
-def _between(base: Table, since: int) -> list[Any]:
-    """The snapshots (org.apache.iceberg.Snapshot) after `since`, newest first, without those that only rewrite files.
-    Raises NoDelta."""
-    found, at = [], base.java.currentSnapshot()
+def snapshots_between(base: Table, since: int, until: Any) -> list[Any]:
+    """The snapshots (org.apache.iceberg.Snapshot) after `since` up to `until`, newest first, without those that only
+    rewrite files. Raises NoDelta."""
+    found, at = [], until
     while at is not None and int(at.snapshotId()) != since:
         found.append(at)
         parent = at.parentId()
@@ -60,8 +60,8 @@ def _between(base: Table, since: int) -> list[Any]:
         raise NoDelta("the base was rolled back or made again, or its snapshots have expired")
     new = [one for one in found if str(one.operation()) != _ONLY_FILES]
     summaries = [dict(one.summary()) for one in new]
-    if sum(map(_rows, summaries)) > _MOST_KEYS:
-        raise NoDelta(f"more than {_MOST_KEYS} rows changed")
+    if sum(map(_rows, summaries)) > MOST_ROWS:
+        raise NoDelta(f"more than {MOST_ROWS} rows changed")
     return new
 
 
@@ -74,7 +74,7 @@ def _rows(summary: dict[str, str]) -> int:
     return added + max(0, gone - lifted)
 
 
-def _check_columns(spark: SparkSession, base: Table, since: int) -> None:
+def check_columns(spark: SparkSession, base: Table, since: int) -> None:
     """What the SQL made of a row still holds where columns only came. Raises NoDelta where one has another name or type
     since, or went, or came with a default for the rows that were there."""
     parser = java_class(spark, "org.apache.iceberg.SchemaParser")

@@ -27,8 +27,15 @@ _PLACE: Final = "_place"
 
 def all_rows(spark: SparkSession, base: Table, columns: Sequence[Column]) -> Iterator[pa.Table]:
     """All rows, a row group at a time. Raises ForeignFiles, LostRace, StorageUnavailable."""
-    files = row_lookup.plan(spark, base, row_lookup.Wanted(()), None)
-    objects, ids = Objects(base.state.location), row_lookup.ids_of(base)
+    return every_row(spark, base, [*columns, *MIRROR_METADATA])
+
+
+def every_row(
+    spark: SparkSession, table: Table, columns: Sequence[Column], snapshot: int | None = None
+) -> Iterator[pa.Table]:
+    """These columns of all rows of a table as they were in a snapshot, None: the newest. Raises as all_rows."""
+    files = row_lookup.plan(spark, table, row_lookup.Wanted((), snapshot=snapshot), None)
+    objects, ids = Objects(table.state.location), row_lookup.ids_of(table)
     gone = deletes.together(deletes.read(objects, one) for one in files.deletes)
     for path in files.files:
         with objects.open(path) as file:
@@ -37,14 +44,26 @@ def all_rows(spark: SparkSession, base: Table, columns: Sequence[Column]) -> Ite
                 group = RowGroup(file, number, _names(columns, ids, there), files.defaults)
                 places = row_lookup.left(pa.arange(0, group.rows), first, gone.get(path, pa.array([], pa.int64())))
                 first += group.rows
-                yield _rows(group, columns, places)
+                yield some_rows(group, columns, places)
 
 
 def rows_of_keys(
     spark: SparkSession, base: Table, columns: Sequence[Column], key: Sequence[Column], keys: pa.Table
 ) -> list[pa.Table]:
     """The rows of these keys (base_delta.touched). Raises as all_rows."""
-    files, ids = row_lookup.plan(spark, base, _wanted(key, keys), None), row_lookup.ids_of(base)
+    return rows_with(spark, base, _wanted(key, keys), [*columns, *MIRROR_METADATA], keys if len(key) > 1 else None)
+
+
+def rows_with(
+    spark: SparkSession,
+    table: Table,
+    wanted: row_lookup.Wanted,
+    columns: Sequence[Column],
+    keys: pa.Table | None = None,
+) -> list[pa.Table]:
+    """These columns of the rows that have a value that is `wanted` in each column of the key; `keys`: of those of these
+    keys (k0, k1, …) alone. Raises as all_rows."""
+    files, ids, key = row_lookup.plan(spark, table, wanted, None), row_lookup.ids_of(table), wanted.key
 
     def one(file: pq.ParquetFile, _path: str, gone: pa.Array) -> list[pa.Table]:
         found, first = [], 0
@@ -53,13 +72,14 @@ def rows_of_keys(
             for number in range(file.num_row_groups):
                 group = RowGroup(file, number, _names([*key, *columns], ids, there), files.defaults)
                 places = group.candidates(key, files.wanted.values)
-                places = row_lookup.left(pa.array([], pa.int64()) if places is None else places, first, gone)
+                places = pa.arange(0, group.rows) if places is None else places  # all are null, and null is wanted
+                places = row_lookup.left(places, first, gone)
                 first += group.rows
-                if len(key) > 1 and len(places):
+                if keys is not None and len(places):
                     told = key_columns_of(group, key, places).append_column(_PLACE, places)
                     places = _of_keys(told, keys)[_PLACE].combine_chunks()
                 if len(places):
-                    found.append(_rows(group, columns, places))
+                    found.append(some_rows(group, columns, places))
         return found
 
     return [part for parts in row_lookup.each(files, one) for part in parts]
@@ -99,12 +119,12 @@ def _decoded_key(column: pa.ChunkedArray, one: Column) -> pa.Array:
 
 
 def _names(columns: Sequence[Column], ids: Mapping[str, int], there: Mapping[int, str]) -> dict[str, str | None]:
-    return {one.name: there.get(ids.get(one.name, -1)) for one in (*columns, *MIRROR_METADATA)}
+    return {one.name: there.get(ids.get(one.name, -1)) for one in columns}
 
 
-def _rows(group: RowGroup, columns: Sequence[Column], places: pa.Array) -> pa.Table:
-    every = [*columns, *MIRROR_METADATA]
-    return pa.table([_cells(group, one, places) for one in every], names=[one.name for one in every])
+def some_rows(group: RowGroup, columns: Sequence[Column], places: pa.Array) -> pa.Table:
+    """These columns of some rows of a row group, in the types of decoded changes."""
+    return pa.table([_cells(group, one, places) for one in columns], names=[one.name for one in columns])
 
 
 def _cells(group: RowGroup, column: Column, places: pa.Array) -> Any:

@@ -10,16 +10,11 @@ from pyspark.sql import SparkSession
 from firn.changes.decode.types import Column
 from firn.changes.metadata_columns import MIRROR_METADATA, POSITION, TIME
 from firn.config.model import Write
-from firn_spark.files import copy_on_write
-from firn_spark.files.row_lineage import with_lineage
-from firn_spark.files.write import NewFile, data_files, layout_of, ordered, rows_of, write_rows
-from firn_spark.merge import mirror_commit
-from firn_spark.merge.mirror_commit import Written
+from firn_spark.files.write import NewFile, layout_of, ordered, rows_of, write_rows
+from firn_spark.merge.landing import land_instead, land_rows
 from firn_spark.pipelines import base_delta, base_rows
 from firn_spark.pipelines.base_delta import NoDelta
-from firn_spark.tables import fence
 from firn_spark.tables.evolve import Table
-from firn_spark.tables.java import java_class
 from firn_sql.bound_sql import Bound, rows_for
 from firn_sql.output_columns import dropped, fitted
 
@@ -70,38 +65,19 @@ class Mirror:
         own = [to[self.renamed[one.name]] for one in self.key]
         gone = base_rows.places_of(spark, table, own, keys)
         self.told |= {"keys": len(keys), "rows": len(rows)}
-        layout = layout_of(table)
-        if gone and self.write == "copy-on-write":
-            old, again = copy_on_write.old_files(spark, table, gone), with_lineage(layout, table)
-            files = data_files(spark, table, copy_on_write.rewritten(again, old.files, rows))
-            written = Written(files, old.removed, gone, old.java)
-        else:
-            written = mirror_commit.joined(spark, table, lambda: write_rows(layout, ordered(layout, rows)), gone)
-        mirror_commit.land(spark, table, written, table.state.snapshot_id, properties, stream)
+        land_rows(spark, table, rows, gone, self.write, properties, stream)
 
     def _land_whole(self, properties: Mapping[str, str], stream: str) -> None:
-        spark, table, layout = self.spark, self.table, layout_of(self.table)
+        layout = layout_of(self.table)
         new: list[NewFile] = []
         count = 0
-        for rows in self._through(_chunks(base_rows.all_rows(spark, self.base, self.columns))):
+        for rows in self._through(_chunks(base_rows.all_rows(self.spark, self.base, self.columns))):
             some = self._ready([rows])
             count += len(some)
             new += write_rows(layout, ordered(layout, some))
         self.told.setdefault("whole", "new")
         self.told["rows"] = count
-        files = data_files(spark, table, new)
-        if table.state.snapshot_id is None:
-            update = table.java.newAppend()
-            for file in files:
-                update.appendFile(file)
-        else:
-            every = java_class(spark, "org.apache.iceberg.expressions.Expressions").alwaysTrue()
-            update = table.java.newOverwrite().overwriteByRowFilter(every)
-            for file in files:
-                update.addFile(file)
-            update = update.validateFromSnapshot(table.state.snapshot_id).conflictDetectionFilter(every)
-            update = update.validateNoConflictingData().validateNoConflictingDeletes()
-        fence.commit(spark, table, update, files, properties, stream)
+        land_instead(self.spark, self.table, new, properties, stream)
 
     def _through(self, chunks: Iterable[pa.Table]) -> Iterator[dict[str, Any]]:
         """Rows of the base through the SQL: the target's columns by name, with the order and time of the base's row."""

@@ -77,6 +77,24 @@ def alter(spark: SparkSession, table: Table, both: Any, told: Mapping[str, str] 
         both.commitTransaction()
 
 
+def instead(
+    spark: SparkSession, table: Table, both: Any, update: Any, files: Iterable[Any], told: Mapping[str, str]
+) -> None:
+    """Commits `both` (an org.apache.iceberg.Transaction that changes what the columns of the table mean), begun on the
+    table as it is in `table.state`, together with `update` (an org.apache.iceberg.SnapshotUpdate of it) that gives it
+    other rows, whose snapshot says what is `told`. `files`: as for commit.
+
+    Raises LostRace (a snapshot came since), CommitUnknown, or what the catalog says.
+    """
+    for name, value in {**told, **table.state.basis.next().summary()}.items():
+        update.set(name, value)
+    answers_java(spark.sparkContext._gateway)
+    update.validateWith(_Stands(table.state.snapshot_id))
+    with _refusals(table, files):
+        update.commit()
+        both.commitTransaction()
+
+
 def beside(spark: SparkSession, table: Table, both: Any, told: Mapping[str, str]) -> None:
     """Commits `both` (an org.apache.iceberg.Transaction on the table as it is in `table.state`) together with a
     snapshot of nothing on main that says what is `told`. A REST catalog checks of a commit only the refs that it moves:

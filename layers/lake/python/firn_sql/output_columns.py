@@ -25,22 +25,24 @@ def columns_of(pipeline: str, transform: Transform) -> tuple[Column, ...]:
     """The columns of its output, but for those of whose type nothing is known. Raises TerminalError for a type that
     tables do not have."""
     known = [field for field in transform.schema if field.name not in transform.unknown]
-    return tuple(Column(field.name, _kind(pipeline, field.name, field.type)) for field in known)
+    return tuple(Column(field.name, column_kind(f"pipeline {pipeline}", field.name, field.type)) for field in known)
 
 
-def _kind(pipeline: str, name: str, kind: pa.DataType) -> Type:
+def column_kind(owner: str, name: str, kind: pa.DataType) -> Type:
+    """The type of the column `name` of these Arrow values. `owner`: what gives it, for the error. Raises
+    TerminalError."""
     if pa.types.is_list(kind):
-        return types.list_of(_kind(pipeline, name, kind.value_type))
+        return types.list_of(column_kind(owner, name, kind.value_type))
     if pa.types.is_struct(kind):
-        return types.struct_of((part.name, _kind(pipeline, name, part.type)) for part in kind)
+        return types.struct_of((part.name, column_kind(owner, name, part.type)) for part in kind)
     if pa.types.is_map(kind):
-        return types.map_of(_kind(pipeline, name, kind.key_type), _kind(pipeline, name, kind.item_type))
+        return types.map_of(column_kind(owner, name, kind.key_type), column_kind(owner, name, kind.item_type))
     if pa.types.is_decimal(kind):
         return types.decimal(kind.precision, kind.scale)
     found = next((own for arrow, own in _KINDS if arrow == kind), None)
     if found is None:
         raise TerminalError(
-            f"pipeline {pipeline}: the column {name} is of the type {kind}, which tables do not have; "
+            f"{owner}: the column {name} is of the type {kind}, which tables do not have; "
             f"write to_json({name}), or a column for each of its parts"
         )
     return found

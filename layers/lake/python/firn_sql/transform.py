@@ -32,7 +32,7 @@ _BATCH: Final = 65_536
 _FEWEST_ASKED: Final = 4  # rows: fewer are quicker tried
 _SHOWN: Final = 20  # rows of a batch whose own reason is looked up, by expression: that takes milliseconds each
 # Conditions run as they are written: moved or reordered, a cast would fail for rows that another condition keeps out.
-_NOT_OPTIMIZED: Final = "filter_pushdown,expression_rewriter,reorder_filter,statistics_propagation"
+NOT_OPTIMIZED: Final = "filter_pushdown,expression_rewriter,reorder_filter,statistics_propagation"
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Transform:
         self._nothing = self._connection.sql(self._sql).to_arrow_table()
         found = self._nothing.schema
         self.schema: pa.Schema = pa.schema(
-            [pa.field(field.name, _plain(field.type)) for field in found if field.name != ROW]
+            [pa.field(field.name, plain_type(field.type)) for field in found if field.name != ROW]
         )
 
     @property
@@ -231,7 +231,7 @@ def _connected(memory: int) -> duckdb.DuckDBPyConnection:
     }
     connection = duckdb.connect(":memory:", config=settings)
     connection.execute("SET TimeZone = 'UTC'")
-    connection.execute(f"SET disabled_optimizers = '{_NOT_OPTIMIZED}'")
+    connection.execute(f"SET disabled_optimizers = '{NOT_OPTIMIZED}'")
     connection.execute("SET lock_configuration = true")
     return connection
 
@@ -279,14 +279,14 @@ def _column(name: str) -> Node:
     return {"class": "COLUMN_REF", "type": "COLUMN_REF", "alias": "", "column_names": [name]}
 
 
-def _plain(kind: pa.DataType) -> pa.DataType:
+def plain_type(kind: pa.DataType) -> pa.DataType:
     """DuckDB's Arrow type as Firn's tables have it."""
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return pa.list_(_plain(kind.value_type))
+        return pa.list_(plain_type(kind.value_type))
     if pa.types.is_struct(kind):
-        return pa.struct([pa.field(one.name, _plain(one.type)) for one in kind])
+        return pa.struct([pa.field(one.name, plain_type(one.type)) for one in kind])
     if pa.types.is_map(kind):
-        return pa.map_(_plain(kind.key_type), _plain(kind.item_type))
+        return pa.map_(plain_type(kind.key_type), plain_type(kind.item_type))
     if pa.types.is_timestamp(kind):
         return pa.timestamp("ns" if kind.unit == "ns" else "us", "UTC" if kind.tz else None)
     if pa.types.is_large_string(kind):

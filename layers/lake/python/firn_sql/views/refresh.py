@@ -6,9 +6,7 @@ kept between two refreshes but what the view itself holds.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count
-from typing import Final, Protocol
 
 import duckdb
 
@@ -28,51 +26,9 @@ from firn_sql.views.algebra import (
     column,
     quoted,
 )
+from firn_sql.views.sources import AFTER, BEFORE, Delta, Sources, Within, listed
 
-BEFORE: Final = 0
-AFTER: Final = 1
-
-
-class Sources(Protocol):
-    """The tables that a view reads, at two cuts, as a connection of DuckDB sees them."""
-
-    def rows(self, source: str, cut: int, columns: Sequence[str], within: "Within | None") -> str:
-        """A SELECT of these columns of a table at a cut. within: rows that are not in it are not asked for."""
-        ...
-
-    def changes(self, source: str, columns: Sequence[str]) -> tuple[str, str] | None:
-        """SELECTs of the rows that went from the one cut to the other, and of those that came; None if none did."""
-        ...
-
-    def held(self, columns: Sequence[str], within: "Within") -> str:
-        """A SELECT of these columns (Plan.stored) of the view itself, of its rows in `within`."""
-        ...
-
-
-@dataclass(frozen=True)
-class Within:
-    """Rows whose values are among those of a table of the connection, nulls being equal.
-
-    values  of each of its columns w0, w1, … what is compared
-    """
-
-    values: tuple[Expression, ...]
-    table: str
-
-    def semi_join(self, rows: str, columns: Sequence[str]) -> str:
-        """Those of `rows` (a SELECT) that are in it. An expression that fails is null here: the query may leave such
-        rows out before it computes anything of them."""
-        values = (f"({one.sql})" if one.column else f"TRY({one.sql})" for one in self.values)
-        on = " AND ".join(f"{one} IS NOT DISTINCT FROM w{i}" for i, one in enumerate(values)) or "TRUE"
-        return f"SELECT {_list(columns)} FROM ({rows}) SEMI JOIN {self.table} ON {on}"
-
-
-@dataclass(frozen=True)
-class Delta:
-    """Rows that went and rows that came: tables of the connection."""
-
-    gone: str
-    come: str
+__all__ = ["AFTER", "BEFORE", "Refresh", "Within"]
 
 
 class Refresh:
@@ -155,7 +111,7 @@ class Refresh:
             elif isinstance(each, Project):
                 values = [f"({value.sql}) AS {name}" for name, value in zip(each.columns, each.values, strict=True)]
                 rows = f"SELECT *, {', '.join(values)} FROM ({rows})"
-        return f"SELECT {_list(self._plan.stored)} FROM ({rows})"
+        return f"SELECT {listed(self._plan.stored)} FROM ({rows})"
 
     # Rows at a cut
 
@@ -164,7 +120,9 @@ class Refresh:
         if isinstance(node, Scan):
             return self._scan(node, cut, within)
         if isinstance(node, Filter):
-            return f"SELECT {_list(node.every)} FROM ({self._rows(node.input, cut, within)}) WHERE {node.condition.sql}"
+            return (
+                f"SELECT {listed(node.every)} FROM ({self._rows(node.input, cut, within)}) WHERE {node.condition.sql}"
+            )
         if isinstance(node, Project):
             below = _through(within, (*node.ids, *node.columns), (*map(column, node.ids), *node.values))
             return self._outside(within, below, self._projected(node, self._rows(node.input, cut, below)), node)
@@ -205,7 +163,7 @@ class Refresh:
         return found
 
     def _kinds(self, columns: Sequence[str], rows: str) -> Sequence[str]:
-        return list(map(str, self._connection.sql(f"SELECT {_list(columns)} FROM ({rows})").types))
+        return list(map(str, self._connection.sql(f"SELECT {listed(columns)} FROM ({rows})").types))
 
     def _outside(self, within: Within | None, below: Within | None, rows: str, node: Operator) -> str:
         """Rows that `below` has narrowed already, or that are narrowed here."""
@@ -244,7 +202,7 @@ class Refresh:
         both = [f"SELECT * FROM {one}" for one in (below.gone, below.come)]
         if isinstance(node, Filter):
             return self._net(
-                node.every, *(f"SELECT {_list(node.every)} FROM ({one}) WHERE {node.condition.sql}" for one in both)
+                node.every, *(f"SELECT {listed(node.every)} FROM ({one}) WHERE {node.condition.sql}" for one in both)
             )
         if isinstance(node, Project):
             return self._net(node.every, *(self._projected(node, one) for one in both))
@@ -285,7 +243,7 @@ class Refresh:
                 if delta is not None:  # a null equals nothing, so these rows have no others to look at
                     alone = " OR ".join(f"({key.sql}) IS NULL" for key in keys)
                     table = (delta.gone, delta.come)[cut]
-                    rows += f" UNION ALL SELECT {_list(one.every)} FROM {table} WHERE {alone}"
+                    rows += f" UNION ALL SELECT {listed(one.every)} FROM {table} WHERE {alone}"
                 parts.append(rows)
             at.append(self._join(node, *parts))
         return self._net(node.every, *at)
@@ -327,7 +285,7 @@ class Refresh:
             f"(SELECT *, TRUE AS {flag} FROM ({rows}))" if flag else f"({rows})"
             for flag, rows in zip(node.flags, (left, right), strict=True)
         ]
-        return f"SELECT {_list(node.every)} FROM {flagged[0]} {node.kind} JOIN {flagged[1]} ON {on}"
+        return f"SELECT {listed(node.every)} FROM {flagged[0]} {node.kind} JOIN {flagged[1]} ON {on}"
 
     def _grouped(self, node: Group, rows: str) -> str:
         keys = [f"({one.sql}) AS {name}" for name, one in zip(node.ids, node.keys, strict=True)]
@@ -344,7 +302,7 @@ class Refresh:
 
     def _top(self, node: Top, rows: str) -> str:
         by = f"ORDER BY {', '.join(node.orders)} LIMIT {node.limit} OFFSET {node.offset}"
-        return f"SELECT {_list(node.every)} FROM ({rows}) {by}"
+        return f"SELECT {listed(node.every)} FROM ({rows}) {by}"
 
     def _united(self, node: Union, parts: Sequence[str]) -> str:
         found, first = [], 1
@@ -356,7 +314,7 @@ class Refresh:
             ]
             first += len(one.ids)
             found.append(f"SELECT {', '.join(values)} FROM ({rows})")
-        return f"SELECT {_list(node.every)} FROM ({' UNION ALL BY NAME '.join(found)})"
+        return f"SELECT {listed(node.every)} FROM ({' UNION ALL BY NAME '.join(found)})"
 
     # Tables of the connection
 
@@ -373,7 +331,7 @@ class Refresh:
 
     def _net(self, columns: Sequence[str], before: str, after: str) -> Delta | None:
         """The rows that only one of the two has, each as often as it has more of it."""
-        tables = [self._table(f"SELECT {_list(columns)} FROM ({one})") for one in (before, after)]
+        tables = [self._table(f"SELECT {listed(columns)} FROM ({one})") for one in (before, after)]
         gone, come = (
             self._table(f"SELECT * FROM {one} EXCEPT ALL SELECT * FROM {other}")
             for one, other in (tables, tables[::-1])
@@ -389,10 +347,6 @@ def _cast(name: str, kind: str) -> Expression:
 
 def _as(name: str, kind: str, other: str) -> str:
     return f"CAST({name} AS {other}) AS {name}" if kind == "VARCHAR" != other else name
-
-
-def _list(columns: Sequence[str]) -> str:
-    return ", ".join(columns) or "1"
 
 
 def _renamed(node: Scan, rows: str) -> str:

@@ -5,40 +5,22 @@ query asks for (`avg`, a sum that is null of no rows) is computed of these. Floa
 would depend on the order in which changes came.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
 import duckdb
 
 from firn_sql.parse_tree import parse
-from firn_sql.views.algebra import Expression, Filter, Operator, Plan, Project, column_node, quoted
+from firn_sql.views.algebra import Expression, Filter, Operator, Plan, Project, column_node
+from firn_sql.views.no_rows import NoRows
 from firn_sql.views.planner import SourceTable
-from firn_sql.views.refresh import Refresh, Within
+from firn_sql.views.refresh import Refresh
 
 _EXACT: Final = (
     "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "DECIMAL", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
 )  # fmt: skip
 _KEPT: Final = frozenset({"count_star", "count", "sum", "avg", "mean"})
-
-
-class _Empty:
-    """The sources with no rows, to ask DuckDB for types."""
-
-    def __init__(self, connection: duckdb.DuckDBPyConnection, tables: Mapping[str, SourceTable]) -> None:
-        self._names = {name: f"firn_empty_{i}" for i, name in enumerate(tables)}
-        for name, table in tables.items():
-            columns = ", ".join(f"{quoted(one)} {kind}" for one, kind in table.columns.items())
-            connection.execute(f"CREATE TEMP TABLE {self._names[name]} ({columns})")
-
-    def rows(self, source: str, cut: int, columns: Sequence[str], within: Within | None) -> str:  # noqa: ARG002
-        return f"SELECT * FROM {self._names[source]}"
-
-    def changes(self, source: str, columns: Sequence[str]) -> None:  # noqa: ARG002
-        return None
-
-    def held(self, columns: Sequence[str], within: Within) -> str:  # noqa: ARG002
-        raise AssertionError("nothing is held")
 
 
 def with_sums(plan: Plan, tables: Mapping[str, SourceTable], connection: duckdb.DuckDBPyConnection) -> tuple[Plan, str]:
@@ -53,7 +35,7 @@ def with_sums(plan: Plan, tables: Mapping[str, SourceTable], connection: duckdb.
         one = one.inputs()[0]
     if any(isinstance(each, Filter) for each in above):
         return plan, "HAVING leaves groups out, of which nothing is kept then"
-    sources = _Empty(connection, tables)
+    sources = NoRows(connection, tables)
     rows = Refresh(connection, plan, sources).rows_of(group.input)
     parts: dict[str, Expression] = {}
     values: dict[str, Expression] = {}

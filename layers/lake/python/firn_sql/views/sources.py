@@ -1,0 +1,57 @@
+"""What a refresh of a view asks of whoever has the tables, and the conditions and changes that it speaks of."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from firn_sql.views.algebra import Expression
+
+BEFORE: Final = 0
+AFTER: Final = 1
+
+
+class Sources(Protocol):
+    """The tables that a view reads, at two cuts, as a connection of DuckDB sees them."""
+
+    def rows(self, source: str, cut: int, columns: Sequence[str], within: "Within | None") -> str:
+        """A SELECT of these columns of a table at a cut. within: rows that are not in it are not asked for."""
+        ...
+
+    def changes(self, source: str, columns: Sequence[str]) -> tuple[str, str] | None:
+        """SELECTs of the rows that went from the one cut to the other, and of those that came; None if none did."""
+        ...
+
+    def held(self, columns: Sequence[str], within: "Within") -> str:
+        """A SELECT of these columns (Plan.stored) of the view itself, of its rows in `within`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Within:
+    """Rows whose values are among those of a table of the connection, nulls being equal.
+
+    values  of each of its columns w0, w1, … what is compared
+    """
+
+    values: tuple[Expression, ...]
+    table: str
+
+    def semi_join(self, rows: str, columns: Sequence[str]) -> str:
+        """Those of `rows` (a SELECT) that are in it. An expression that fails is null here: the query may leave such
+        rows out before it computes anything of them."""
+        values = (f"({one.sql})" if one.column else f"TRY({one.sql})" for one in self.values)
+        on = " AND ".join(f"{one} IS NOT DISTINCT FROM w{i}" for i, one in enumerate(values)) or "TRUE"
+        return f"SELECT {listed(columns)} FROM ({rows}) SEMI JOIN {self.table} ON {on}"
+
+
+@dataclass(frozen=True)
+class Delta:
+    """Rows that went and rows that came: tables of the connection."""
+
+    gone: str
+    come: str
+
+
+def listed(columns: Sequence[str]) -> str:
+    """Columns after SELECT; something where there are none."""
+    return ", ".join(columns) or "1"

@@ -1,0 +1,112 @@
+"""How the rows of a view lie in its table: the columns that people see, those that the next refresh needs, and who each
+row is (`_firn_id`)."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import duckdb
+
+from firn.changes.decode.types import Column
+from firn.changes.metadata_columns import IDENTITY
+from firn.config.names import OWN
+from firn.errors import TerminalError
+from firn_sql.output_columns import column_kind
+from firn_sql.output_types import NoColumnType, column_type, quoted
+from firn_sql.transform import plain_type
+from firn_sql.views.algebra import Plan
+from firn_sql.views.no_rows import NoRows
+from firn_sql.views.planner import SourceTable
+from firn_sql.views.refresh import AFTER, Refresh
+
+_WIDE: Final = frozenset({"hugeint", "uhugeint"})  # what sums of whole numbers are
+_UNKNOWN: Final = frozenset({'"null"', "sqlnull", "null"})
+_NESTED: Final = frozenset({"list", "array", "struct", "map", "union"})
+_ID_BYTES: Final = 16
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The table of a view.
+
+    columns  of it, without IDENTITY: what people see first
+    names    plan column -> column of the table
+    kinds    plan column -> the type that the plan has it in, in DuckDB's words
+    casts    plan column -> the type that the table has it in, the same
+    ids      what tells rows apart: plan columns
+    shape    of what the table holds for the next refresh: another one, and all of it is made again
+    """
+
+    columns: tuple[Column, ...]
+    names: Mapping[str, str]
+    kinds: Mapping[str, str]
+    casts: Mapping[str, str]
+    ids: tuple[str, ...]
+    shape: str
+
+    def rows(self, rows: str) -> str:
+        """A SELECT of the table's rows, out of one of Plan.stored."""
+        cells = [f"CAST({one} AS {self.casts[one]}) AS {quoted(name)}" for one, name in self.names.items()]
+        return f"SELECT {', '.join([*cells, f'{self.identity(self.ids)} AS {quoted(IDENTITY)}'])} FROM ({rows})"
+
+    def held(self, rows: str) -> str:
+        """A SELECT of the plan's columns, out of one of the table's rows."""
+        cells = [f"CAST({quoted(name)} AS {self.kinds[one]}) AS {one}" for one, name in self.names.items()]
+        return f"SELECT {', '.join(cells)} FROM ({rows})"
+
+    def identity(self, values: tuple[str, ...]) -> str:
+        """The expression of a row's `_firn_id`, out of columns that hold the values of `ids`: 16 bytes of the SHA-256
+        of their texts, each with its length before it."""
+        parts = [_text(value, self.kinds[one]) for one, value in zip(self.ids, values, strict=True)]
+        return f"unhex(left(sha256({' || '.join(parts) or repr('')}), {2 * _ID_BYTES}))"
+
+
+def stored(owner: str, plan: Plan, tables: Mapping[str, SourceTable], connection: duckdb.DuckDBPyConnection) -> Stored:
+    """How the view `owner` is stored. Raises TerminalError for a column of a type that tables do not have, and where
+    the query does not bind."""
+    try:
+        relation = connection.sql(Refresh(connection, plan, NoRows(connection, tables)).whole(AFTER))
+    except duckdb.Error as error:
+        raise TerminalError(f"view {owner}: {error}".partition("\n")[0]) from error
+    kinds = {
+        one: "VARCHAR" if kind.id.lower() in _UNKNOWN else str(kind)
+        for one, kind in zip(relation.columns, relation.types, strict=True)
+    }
+    seen = dict(zip(plan.root.columns, plan.names, strict=True))
+    hidden = [one for one in plan.stored if one not in seen] if plan.group is not None else []
+    names = seen | {one: f"{OWN}state_{i}" for i, one in enumerate(hidden)}
+    by_name = dict(zip(relation.columns, relation.types, strict=True))
+    casts = {}
+    for one, name in names.items():
+        try:
+            wide = by_name[one].id.lower() in _WIDE
+            casts[one] = "DECIMAL(38, 0)" if wide else column_type(by_name[one], name)
+        except NoColumnType as error:
+            raise TerminalError(f"view {owner}: {error}") from error
+    cells = ", ".join(f"CAST(NULL AS {kind}) AS {quoted(names[one])}" for one, kind in casts.items())
+    schema = connection.sql(f"SELECT {cells}").to_arrow_table().schema
+    columns = tuple(
+        Column(field.name, column_kind(f"view {owner}", field.name, plain_type(field.type))) for field in schema
+    )
+    ids = plan.root.ids
+    group = plan.group
+    said = [[names[one], casts[one]] for one in names]
+    held = [] if group is None else [one.said for one in (*group.keys, *group.aggregates)]
+    shape = hashlib.sha256(json.dumps([said, held, [kinds[one] for one in ids], plan.sums]).encode()).hexdigest()
+    return Stored(columns, names, kinds, casts, ids, shape)
+
+
+def _text(value: str, kind: str) -> str:
+    """A text of a value that no other value of its type has, with its length before it."""
+    word = kind.lower().partition("(")[0]
+    if word in ("float", "double"):
+        text = f"CASE WHEN {value} = 0 THEN '0' ELSE CAST({value} AS VARCHAR) END"  # of which there are two
+    elif word == "blob":
+        text = f"hex({value})"
+    elif word.endswith("]") or word in _NESTED:
+        text = f"CAST(to_json({value}) AS VARCHAR)"
+    else:
+        text = f"CAST({value} AS VARCHAR)"
+    return f"CASE WHEN {value} IS NULL THEN 'n' ELSE strlen({text}) || ':' || {text} END"

@@ -1,0 +1,1 @@
+"""Views: queries over tables, brought to a cut by what changed in these."""

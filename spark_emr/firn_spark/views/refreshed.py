@@ -1,0 +1,269 @@
+"""A view brought to a cut, in one snapshot that says what it is of: by what changed since the last one, or as a whole.
+
+A job that dies before its commit leaves nothing to remember: the next one sees what the view is of.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import pyarrow as pa
+
+from firn.changes.decode.types import BINARY, STRING, Column, storable
+from firn.changes.metadata_columns import IDENTITY, VIEW_METADATA
+from firn.config.modes import VIEW
+from firn.config.sql_text import SqlRefused
+from firn.config.views import View
+from firn.errors import TerminalError, TransientError
+from firn.tables.outcome import Outcome
+from firn.tables.table_state import EPOCH, MODE
+from firn.views.cut import REFRESHES, Told, ViewCut, told
+from firn_spark.files.write import Layout, NewFile, layout_of, ordered, rows_of, write_rows
+from firn_spark.merge.landing import land_rows
+from firn_spark.pipelines import base_rows
+from firn_spark.pipelines.base_delta import NoDelta
+from firn_spark.table_commit import RangeContext, tried
+from firn_spark.tables.alterations import upgrade
+from firn_spark.tables.evolve import Table
+from firn_spark.views.row_changes import RowChanges, row_changes
+from firn_spark.views.tables_at import TableAt, TablesAt
+from firn_spark.views.view_table import Remake, fits, made
+from firn_sql.views.algebra import Plan, Scan, operators
+from firn_sql.views.connection import Connection, connected, failures
+from firn_sql.views.planner import plan
+from firn_sql.views.refresh import AFTER, Refresh
+from firn_sql.views.source_tables import source_table
+from firn_sql.views.stored import Stored, stored
+from firn_sql.views.sums import with_sums
+
+SHAPE: Final = "firn.view.shape"  # in a snapshot's summary: Stored.shape of its rows
+_AT_ONCE: Final = 400_000  # rows that are written as files of their own
+_ID: Final = Column(IDENTITY, BINARY)
+
+
+@dataclass(frozen=True)
+class _Query:
+    """A view's query, bound to the tables that it reads."""
+
+    plan: Plan
+    stored: Stored
+    needed: Mapping[str, frozenset[str]]
+
+
+@dataclass
+class _Work:
+    """One try at a view. `tables`: what it reads, by names in lower case; `table`: its own, None if it isn't made."""
+
+    context: RangeContext
+    view: View
+    tables: Mapping[str, TableAt]
+    table: Table | None
+    before: Told | None
+    told: dict[str, str | int] = field(default_factory=dict)
+
+
+def refresh(context: RangeContext, view: View, at: ViewCut, *, whole: bool = False) -> Outcome | None:
+    """As Lake.refresh says. `context`: its `last` and `epochs` are not looked at; `whole`: all of it is made again."""
+    started = time.monotonic()
+    outcome = Outcome(str(view.table), tuple(map(str, view.sources)), mode=VIEW)
+    outcome = tried(
+        outcome, lambda: _once(context, view, at, whole) or replace(outcome, status="skipped"), view.sources
+    )
+    if outcome.status == "skipped":
+        return None
+    outcome.seconds = round(time.monotonic() - started, 3)
+    return outcome
+
+
+def _once(context: RangeContext, view: View, at: ViewCut, whole: bool) -> Outcome | None:
+    table = context.tables.load(view.table)
+    if table is not None and table.state.properties.get(MODE) != VIEW:
+        raise TerminalError(
+            f"{view.table} is a table already, and no view: drop it, or give the view another name under views: in "
+            "firn.yaml"
+        )
+    tables = _tables(context, view, at)
+    if tables is None:
+        return None
+    before = told(table.state.ancestry) if table is not None else None
+    now = Told(view.sha, {one.name: (one.table.state.uuid, one.until) for one in tables.values()}, at.epochs)
+    if not whole and before is not None and (before.sql, before.sources) == (now.sql, now.sources):
+        return None
+    work = _Work(context, view, _since(tables, before), table, before)
+    progress = table.state.progress(REFRESHES) if table is not None else 0
+    summary = {"firn.format": "1", **now.summary(), f"{EPOCH}{REFRESHES}": str(progress + 1)}
+    landed = _landed(work, summary, whole)
+    outcome = Outcome(str(view.table), tuple(map(str, view.sources)), mode=VIEW, progress=progress)
+    outcome.way |= {"lookup": "view", **work.told}
+    outcome.snapshot_id = landed
+    return outcome
+
+
+def _tables(context: RangeContext, view: View, at: ViewCut) -> dict[str, TableAt] | None:
+    """What a view reads, at that cut; None while some of it is not there. Raises TransientError where a view that it
+    reads is not of that cut."""
+    views = {one.table: one for one in context.config.views}
+    found = {}
+    for name in view.sources:
+        table = context.tables.load(name)
+        if table is None or table.state.snapshot_id is None:
+            return None
+        if (other := views.get(name)) is not None:
+            if not _is_of(context, other, table, at):
+                raise TransientError(f"{view.table} waits for {name}, which is not of that cut yet")
+            until: int | None = table.state.snapshot_id
+        else:
+            until = _newest(table, at.snapshots.get(name, frozenset()))
+        if until is None:
+            return None
+        columns, key = _columns(table)
+        found[str(name).lower()] = TableAt(name, table, columns, key, until)
+    return found
+
+
+def _is_of(context: RangeContext, view: View, table: Table, at: ViewCut) -> bool:
+    before, tables = told(table.state.ancestry), _tables(context, view, at)
+    if before is None or tables is None:
+        return False
+    return before.sql == view.sha and before.sources == {
+        one.name: (one.table.state.uuid, one.until) for one in tables.values()
+    }
+
+
+def _newest(table: Table, snapshots: frozenset[int]) -> int | None:
+    """The one of these that has the others among its ancestors."""
+    if len(snapshots) <= 1:
+        return next(iter(snapshots), None)
+    at = table.java.currentSnapshot()
+    while at is not None and int(at.snapshotId()) not in snapshots:
+        parent = at.parentId()
+        at = None if parent is None else table.java.snapshot(parent)
+    return None if at is None else int(at.snapshotId())
+
+
+def _columns(table: Table) -> tuple[tuple[Column, ...], tuple[str, ...]]:
+    """The columns that SQL may name and those that tell rows apart."""
+    columns = tuple(replace(one, type=storable(one.type)) for one in table.columns()[0])
+    if own := next((one for one in table.state.fields if one["name"] == IDENTITY), None):
+        return (*columns, Column(IDENTITY, BINARY if own["type"] == "binary" else STRING)), (IDENTITY,)
+    return columns, table.key() or table.state.named_key() or ()
+
+
+def _since(tables: Mapping[str, TableAt], before: Told | None) -> dict[str, TableAt]:
+    """The tables with the snapshot that the view is of."""
+    known = before.sources if before is not None else {}
+    found = {}
+    for low, one in tables.items():
+        uuid, snapshot = known.get(one.name, ("", None))
+        found[low] = replace(one, since=snapshot if uuid == one.table.state.uuid else None)
+    return found
+
+
+def _landed(work: _Work, summary: Mapping[str, str], whole: bool) -> int:
+    """Commits the view. -> its snapshot. Raises what the commit of any table raises."""
+    with connected() as connection:
+        query = _query(work, connection)
+        summary = {**summary, SHAPE: query.stored.shape}
+        why = "asked for" if whole else _why_whole(work, query)
+        if not why and work.table is not None:
+            try:
+                table = _with_changes(work, query, connection, work.table, summary)
+            except NoDelta as error:
+                why = str(error)
+            else:
+                return int(table.head().snapshotId())
+        work.told["whole"] = why[:200]
+        table = _as_whole(work, query, connection, summary)
+    return int(table.head().snapshotId())
+
+
+def _why_whole(work: _Work, query: _Query) -> str:
+    """Why all of the view is made again; "" if what changed will do."""
+    if work.table is None or work.before is None:
+        return "new"
+    if work.view.full:
+        return "refresh: full"
+    if work.before.sql != work.view.sha:
+        return "its SQL is another one"
+    shape = next((one[SHAPE] for one in work.table.state.ancestry if SHAPE in one), None)
+    if shape != query.stored.shape or not fits(work.table, query.stored):
+        return "its columns are others"
+    if any(one.since is None for one in work.tables.values()):
+        return "a table that it reads is another one"
+    return ""
+
+
+def _query(work: _Work, connection: Connection) -> _Query:
+    """Raises TerminalError, which names the view and the place in its SQL."""
+    name = str(work.view.table)
+    try:
+        tables = {low: source_table(one.columns, one.key) for low, one in work.tables.items()}
+        found, _ = with_sums(plan(work.view.sql, tables), tables, connection)
+    except SqlRefused as refused:
+        raise TerminalError(f"view {name}: {refused}") from refused
+    needed: dict[str, set[str]] = {low: set() for low in tables}
+    for one in operators(found.root):
+        if isinstance(one, Scan):
+            needed[one.source.lower()].update(one.names[each] for each in one.every)
+    every = {low: frozenset(some) for low, some in needed.items()}
+    return _Query(found, stored(name, found, tables, connection), every)
+
+
+def _with_changes(
+    work: _Work, query: _Query, connection: Connection, table: Table, summary: Mapping[str, str]
+) -> Table:
+    """Raises NoDelta."""
+    spark, changed = work.context.spark, dict[str, RowChanges]()
+    for low, one in work.tables.items():
+        if one.since is not None and one.since != one.until:
+            columns = [each for each in one.columns if each.name in query.needed[low]]
+            found = row_changes(spark, one.table, one.since, one.until, columns)
+            if found.rows:
+                changed[low] = found
+    work.told["changes"] = sum(found.rows for found in changed.values())
+    sources = TablesAt(spark, connection, work.tables, query.needed, changed, table, query.stored)
+    with failures(str(work.view.table)):
+        delta = Refresh(connection, query.plan, sources).delta() if changed else None
+        rows, ids = None, pa.array([], pa.binary())
+        if delta is not None:
+            gone = connection.sql(f"SELECT {query.stored.identity(query.stored.ids)} AS id FROM {delta.gone}")
+            ids = gone.to_arrow_table()["id"].combine_chunks()
+            rows = connection.sql(query.stored.rows(f"SELECT * FROM {delta.come}")).to_arrow_table()
+    places = base_rows.places_of(spark, table, [_ID], pa.table({"k0": ids})) if len(ids) else {}
+    if sum(map(len, places.values())) != len(ids):
+        raise NoDelta(f"{len(ids)} of its rows were to go, and it has {sum(map(len, places.values()))} of these")
+    work.told |= {"gone": len(ids), "come": 0 if rows is None else len(rows)}
+    cells = _cells(layout_of(table), query.stored, rows)
+    land_rows(spark, table, cells, places, work.view.rule.write, summary, REFRESHES)
+    return work.context.tables.look_again(table)
+
+
+def _as_whole(work: _Work, query: _Query, connection: Connection, summary: Mapping[str, str]) -> Table:
+    context, count = work.context, 0
+    sources = TablesAt(context.spark, connection, work.tables, query.needed, None, None, query.stored)
+    table = work.table
+    if table is None:
+        table = made(context, work.view, query.stored)
+    else:
+        table = upgrade(context.spark, context.tables, table, work.view.rule.writing.format)
+    remake, new = Remake.of(context, table, query.stored), list[NewFile]()
+    layout = layout_of(remake.table)
+    with failures(str(work.view.table)):
+        rows = query.stored.rows(Refresh(connection, query.plan, sources).whole(AFTER))
+        reader = connection.sql(rows).to_arrow_reader(_AT_ONCE)
+        for batch in reader:
+            cells = _cells(layout, query.stored, pa.Table.from_batches([batch], reader.schema))
+            count += len(cells)
+            new += write_rows(layout, ordered(layout, cells))
+    work.told["rows"] = count
+    remake.land(new, summary, REFRESHES)
+    return context.tables.look_again(table)
+
+
+def _cells(layout: Layout, how: Stored, rows: pa.Table | None) -> pa.Table:
+    """Rows as the files have them."""
+    if rows is None:
+        return pa.schema(layout.fields).empty_table()
+    columns = [*how.columns, *VIEW_METADATA]
+    return rows_of(layout, columns, {one.name: rows[one.name] for one in columns}, {})

@@ -1,0 +1,170 @@
+"""The tables that a view reads, as they were when it was made and as they are to be, for one refresh of it in this
+process: what is asked for is looked up by its values, or read as a whole once."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from firn.changes.decode.types import BINARY, Column
+from firn.changes.metadata_columns import IDENTITY
+from firn.config.names import TableName
+from firn_spark.files import row_lookup
+from firn_spark.pipelines import base_rows
+from firn_spark.tables.columns import arrow_type
+from firn_spark.tables.evolve import Table
+from firn_spark.views.row_changes import RowChanges
+from firn_sql.views.algebra import column, quoted
+from firn_sql.views.connection import Connection
+from firn_sql.views.sources import AFTER, Within, listed
+from firn_sql.views.stored import Stored
+
+_MOST_VALUES: Final = 100_000  # that rows are looked up by: for more all are read
+_ID: Final = Column(IDENTITY, BINARY)
+
+
+@dataclass(frozen=True)
+class TableAt:
+    """A table that a view reads.
+
+    columns  that SQL may name, and those of the key
+    key      the columns that tell its rows apart
+    until    the snapshot that the view is to be of
+    since    the one that it is of; None: none, or it is made again
+    """
+
+    name: TableName
+    table: Table
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+    until: int
+    since: int | None = None
+
+
+class TablesAt:
+    """A firn_sql.views.sources.Sources, of tables by their names in lower case.
+
+    needed   of each table the columns that the plan reads
+    changed  of each table that has changed what has; None: nothing is known of before
+    view     the view's own table, if it is there
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        connection: Connection,
+        tables: Mapping[str, TableAt],
+        needed: Mapping[str, Collection[str]],
+        changed: Mapping[str, RowChanges] | None,
+        view: Table | None,
+        stored: Stored,
+    ) -> None:
+        self._spark = spark
+        self._connection = connection
+        self._tables = tables
+        self._needed = needed
+        self._view = view
+        self._stored = stored
+        self._numbers = count()
+        self._whole: dict[str, str] = {}
+        self._changed = {
+            name: (self._made(self._columns(name), found.gone), self._made(self._columns(name), found.come))
+            for name, found in (changed or {}).items()
+        }
+
+    def rows(self, source: str, cut: int, columns: Sequence[str], within: Within | None) -> str:
+        """As the port says. Those of before are those of now without what came, and with what went."""
+        names = listed([quoted(one) for one in columns])
+        found = f"SELECT {names} FROM {self._now(source, within)}"
+        if cut == AFTER or source not in self._changed:
+            return found
+        gone, come = (
+            f"SELECT {names} FROM {one}"
+            if within is None
+            else within.semi_join(f"SELECT * FROM {one}", names.split(", "))
+            for one in self._changed[source]
+        )
+        now = found if within is None else within.semi_join(f"SELECT * FROM ({found})", names.split(", "))
+        return f"(({now}) EXCEPT ALL ({come})) UNION ALL ({gone})"
+
+    def changes(self, source: str, columns: Sequence[str]) -> tuple[str, str] | None:
+        """As the port says."""
+        if source not in self._changed:
+            return None
+        names = listed([quoted(one) for one in columns])
+        gone, come = (f"SELECT {names} FROM {one}" for one in self._changed[source])
+        return gone, come
+
+    def held(self, columns: Sequence[str], within: Within) -> str:
+        """As the port says: rows of the view are looked up by who they are."""
+        names = tuple(f"w{i}" for i in range(len(self._stored.ids)))
+        asked = f"SELECT DISTINCT {self._stored.identity(names)} AS id FROM {within.table}"
+        ids = self._connection.sql(asked).to_arrow_table()["id"].combine_chunks()
+        found = [] if self._view is None else self._looked_up(self._view, [_ID], [ids], self._stored.columns, None)
+        rows = self._made(self._stored.columns, found)
+        return f"SELECT {listed(columns)} FROM ({self._stored.held(f'SELECT * FROM {rows}')})"
+
+    def _columns(self, source: str) -> list[Column]:
+        wanted = self._needed[source]
+        return [one for one in self._tables[source].columns if one.name in wanted]
+
+    def _now(self, source: str, within: Within | None) -> str:
+        """A table of the connection with the rows that are to be, of those in `within` at least."""
+        at = self._tables[source]
+        if within is not None and source not in self._whole:
+            names = [one.column for one in within.values]
+            by = {one.name: one for one in at.columns}
+            values = self._values(within, [by[name] for name in names if name in by])
+            if values is not None and len(values) == len(names):
+                key = [by[name] for name in names if name is not None]
+                return self._made(
+                    self._columns(source), self._looked_up(at.table, key, values, self._columns(source), at.until)
+                )
+        if source not in self._whole:
+            columns = self._columns(source)
+            rows = base_rows.every_row(self._spark, at.table, columns, at.until)
+            self._whole[source] = self._made(columns, rows)
+        return self._whole[source]
+
+    def _values(self, within: Within, key: Sequence[Column]) -> list[pa.Array] | None:
+        """What the columns of a look-up may be; None if they are too many, or of types that are not looked up by."""
+        found = []
+        for i, one in enumerate(key):
+            asked = f"SELECT DISTINCT w{i} FROM {within.table} LIMIT {_MOST_VALUES + 1}"
+            values = self._connection.sql(asked).to_arrow_table().column(0).combine_chunks()
+            kind = arrow_type(one.type)
+            if len(values) > _MOST_VALUES or pa.types.is_nested(kind) or pa.types.is_floating(kind):
+                return None
+            try:
+                found.append(values.cast(kind))
+            except pa.ArrowException:
+                return None
+        return found
+
+    def _looked_up(
+        self, table: Table, key: Sequence[Column], values: Sequence[pa.Array], columns: Sequence[Column], at: int | None
+    ) -> list[pa.Table]:
+        return base_rows.rows_with(self._spark, table, row_lookup.Wanted(key, some=values, snapshot=at), columns)
+
+    def _made(self, columns: Sequence[Column], parts: Iterable[pa.Table]) -> str:
+        """A table of the connection with these rows, part by part: it may be larger than memory."""
+        name = f"firn_rows_{next(self._numbers)}"
+        schema = pa.schema([(one.name, arrow_type(one.type)) for one in columns])
+        batches = (batch for part in parts for batch in part.select(schema.names).cast(schema).to_batches())
+        reader = pa.RecordBatchReader.from_batches(schema, batches)
+        self._connection.register("firn_reader", reader)
+        self._connection.execute(f"CREATE TEMP TABLE {name} AS SELECT * FROM firn_reader")
+        self._connection.unregister("firn_reader")
+        return name
+
+
+def _inside(rows: str, columns: Sequence[str], within: Within) -> str:
+    """Those of some rows that are in `within`. A table may have a column w0 too, so its columns get other names."""
+    others = {one: f"x{i}" for i, one in enumerate(columns)}
+    values = tuple(one.over({name: column(other) for name, other in others.items()}) for one in within.values)
+    renamed = f"SELECT {listed([f'{quoted(one)} AS {other}' for one, other in others.items()])} FROM ({rows})"
+    found = Within(values, within.table).semi_join(renamed, list(others.values()))
+    return f"SELECT {listed([f'{other} AS {quoted(one)}' for one, other in others.items()])} FROM ({found})"

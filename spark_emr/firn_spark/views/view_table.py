@@ -1,0 +1,85 @@
+"""The table of a view: made, and given other columns in the commit that gives it other rows."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from firn.changes.decode.types import storable
+from firn.changes.metadata_columns import IDENTITY, VIEW_METADATA
+from firn.config.modes import VIEW
+from firn.config.views import View
+from firn.tables import bloom_filters, file_properties, partition_policy
+from firn.tables.table_state import MODE
+from firn_spark.files.write import NewFile, data_files
+from firn_spark.merge.landing import land_instead
+from firn_spark.table_commit import RangeContext
+from firn_spark.tables import fence
+from firn_spark.tables.columns import iceberg_type
+from firn_spark.tables.evolve import FORMAT_VERSION, Table
+from firn_spark.tables.java import java_class
+from firn_spark.tables.metadata_cache import KNOWN
+from firn_sql.views.stored import Stored
+
+
+def made(context: RangeContext, view: View, how: Stored) -> Table:
+    """Creates it. Raises what Tables.create raises."""
+    rule = view.rule
+    properties = {
+        "firn.key": json.dumps([IDENTITY]), MODE: VIEW, "firn.stream": context.stream,
+        **bloom_filters.properties(rule.bloom, (), how.columns, {}, rule.bloom_size),
+        **file_properties.first(rule.writing),
+        **({FORMAT_VERSION: str(rule.writing.format)} if rule.writing.format else {}),
+        **(partition_policy.asked(rule.partition_by) if rule.partition_by else {}),
+    }  # fmt: skip
+    create = context.tables.create
+    return create(view.table, context.warehouse, how.columns, VIEW_METADATA, rule.partition_by, properties)
+
+
+def fits(table: Table, how: Stored) -> bool:
+    """Whether the table has exactly the columns of its query."""
+    there = {one.name: storable(one.type) for one in table.columns()[0]}
+    return there == {one.name: storable(one.type) for one in how.columns}
+
+
+@dataclass(frozen=True)
+class Remake:
+    """All rows of a view, to be written again. `table`: as its files are to be written; `both`: the
+    org.apache.iceberg.Transaction that gives it these columns, None if it has them."""
+
+    context: RangeContext
+    before: Table
+    table: Table
+    both: Any = None
+
+    @classmethod
+    def of(cls, context: RangeContext, table: Table, how: Stored) -> "Remake":
+        """Of a view that is to have the columns of its query: those that are others come and go with its rows."""
+        if fits(table, how):
+            return cls(context, table, table)
+        spark, there = context.spark, {one.name: storable(one.type) for one in table.columns()[0]}
+        wanted = {one.name: storable(one.type) for one in how.columns}
+        both = table.java.newTransaction()
+        update = both.updateSchema()
+        for name, kind in there.items():
+            if wanted.get(name) != kind:
+                update = update.deleteColumn(name)
+        for name, kind in wanted.items():
+            if there.get(name) != kind:
+                update = update.addColumn(None, name, iceberg_type(spark, kind))
+        update.commit()
+        java = both.table()
+        return cls(context, table, Table(table.name, java, KNOWN.state_of(spark, java)), both)
+
+    def land(self, new: Sequence[NewFile], summary: Mapping[str, str], stream: str) -> None:
+        """These files become its rows, in one snapshot. Raises fence.LostRace, fence.CommitUnknown."""
+        if self.both is None:
+            land_instead(self.context.spark, self.before, new, summary, stream)
+            return
+        spark = self.context.spark
+        files = data_files(spark, self.table, new)
+        every = java_class(spark, "org.apache.iceberg.expressions.Expressions").alwaysTrue()
+        update = self.both.newOverwrite().overwriteByRowFilter(every)
+        for file in files:
+            update.addFile(file)
+        fence.instead(spark, self.before, self.both, update, files, summary)
