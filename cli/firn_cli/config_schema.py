@@ -23,6 +23,7 @@ from firn.config.model import AuthBy, SnapshotReads, Update, Way, Write
 from firn.config.modes import FED
 from firn.config.pull_source import Plugin
 from firn.config.storage_classes import known_classes
+from firn.config.views_reader import Refresh
 from firn_cli.alert_shapes import alerts
 from firn_cli.json_shapes import (
     DECLARED,
@@ -73,6 +74,7 @@ def schema() -> Schema:
             "alerts": alerts(),
             "streams": named("Streams by name: each is a way in, POST /v1/streams/NAME.", _stream(), NAME)
             | {"type": "object", "minProperties": 1},
+            "views": named("Tables that are a query over others: namespace.table -> its SQL.", _view()),
             "schema_files": free("What schema files held when this text was published; `firn publish` writes it."),
         },
         required=["streams"],
@@ -282,8 +284,21 @@ def _pipeline() -> Schema:
     )
 
 
+def _view() -> Schema:
+    return section(
+        "A query, kept up to date by what changed.",
+        {
+            "sql": text("SELECT … FROM namespace.table; tables of streams, of pipelines, or other views."),
+            "every": quantity("Not more often; without it at each cut.", _DURATION, "0s", zero=True),
+            "refresh": words("full: all of it is made again each time.", get_args(Refresh), "incremental"),
+            **_written(),
+        },
+        required=["sql"],
+    )
+
+
 def _written() -> Mapping[str, Schema]:
-    """What rules and pipelines say of their table's files."""
+    """What rules, pipelines and views say of their table's files."""
     bloom = section(
         "",
         {

@@ -146,7 +146,7 @@ def _tiers(top: Section) -> Iterator[Section]:
     """Every `tier:` of the file."""
     streams = _mappings(top, "streams")
     rules = (rule for one in streams for group in ("tables", "pipelines") for rule in _mappings(one, group))
-    for section in (top, *rules):
+    for section in (top, *rules, *_mappings(top, "views")):
         if section.is_mapping("care") and (care := section.section("care")).is_mapping("tier"):
             yield care.section("tier")
 

@@ -58,6 +58,8 @@ def may_fill(template: str, name: str) -> bool:
     """Whether a name may be what becomes of a rule's `to`, or of a part of it, with some {schema} and {table}."""
     if "{" not in template:  # most: a console asks a thousand tables of a thousand rules, and a pattern costs 2 µs
         return template == name
+    if not name.startswith(template[: template.index("{")]):
+        return False
     pattern = ".+".join(map(re.escape, re.split(r"\{schema\}|\{table\}", template)))
     return re.fullmatch(pattern, name, re.DOTALL) is not None
 

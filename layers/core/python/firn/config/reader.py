@@ -46,6 +46,7 @@ from firn.config.secret_addresses import checked_place
 from firn.config.shared_tables import Placed, check_targets
 from firn.config.storage import read_catalog_uri, read_warehouse
 from firn.config.table_rules_reader import read_tables
+from firn.config.views_reader import read_views
 from firn.config.written_secrets import is_secret_name, secret_in
 from firn.config.yaml_tree import YamlProblem, read
 
@@ -56,7 +57,7 @@ _MOST_ORDERING: Final = 2  # fields that a position holds
 _MAX_TABLES: Final = 1_000_000
 
 _TOP_KEYS: Final = (
-    "catalog", "warehouse", "targets", "care", "query", "console", "sources", "alerts", "streams", FILES
+    "catalog", "warehouse", "targets", "care", "query", "console", "sources", "alerts", "streams", "views", FILES
 )  # fmt: skip
 _STREAM_KEYS: Final = (
     "envelope", "unavailable_value", "commit", "backlog", "debezium", "out_of_range", "generation", "order_by",
@@ -166,7 +167,7 @@ def _streams(top: Section, care: Care) -> dict[str, StreamConfig]:
     check_event_sources(section, streams)
     if not top.problems.published:
         check_signing_secrets(section, streams)
-    return streams
+    return read_views(top.section("views"), streams, placed, care)
 
 
 def _as_stream_name(text: str) -> str:

@@ -36,7 +36,7 @@ def check_targets(rules: Iterable[Placed], problems: Problems) -> None:
     for placed in rules:
         if placed.rule.ignore or not placed.rule.to:
             continue
-        target = _target(placed.rule)
+        target = target_text(placed.rule)
         other = first.setdefault(target, placed)
         if other is not placed and (found := _conflict(placed, other, target)):
             problems.add(placed.line, *found)
@@ -71,7 +71,8 @@ def _conflict(placed: Placed, other: Placed, target: str) -> tuple[str, str] | N
     return None
 
 
-def _target(rule: TableRule) -> str:
+def target_text(rule: TableRule) -> str:
+    """A rule's target; of a pattern its `to`, with the schema that all its source tables have."""
     if not rule.is_pattern:
         try:
             return str(rule.target(rule.source))

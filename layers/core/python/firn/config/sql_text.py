@@ -1,7 +1,7 @@
-"""The SQL of a pipeline as text: its words, and the tables that it names. Pure, and without a parser of SQL.
+"""The SQL of pipelines and views as text: its words, and the tables that it names. Pure, without a parser of SQL.
 
-Ingest and dispatch go by these two names. What the SQL may say is checked by firn_sql.check, which refuses a text whose
-parsed names are others than these.
+Ingest and dispatch go by these names. What the SQL may say is checked by firn_sql.configured, which refuses a text
+whose parsed names are others than these.
 """
 
 import re
@@ -13,11 +13,12 @@ from typing import Final
 MAX_BYTES: Final = 100_000
 MAX_TOKENS: Final = 20_000
 _MOST_PARTS: Final = 3  # of a source table's name: database.schema.table
+_A_VIEW: Final = "SELECT … FROM namespace.table"
 _LEADS: Final = frozenset({"WHERE", "GROUP", "HAVING", "WINDOW", "QUALIFY", "ORDER", "LIMIT", "OFFSET", "UNION"})
 
 
 class SqlRefused(ValueError):
-    """A pipeline's SQL is not taken. `line` and `column` count from 1 within the SQL; `reason` says what is wrong
+    """A SQL of firn.yaml is not taken. `line` and `column` count from 1 within the SQL; `reason` says what is wrong
     there, `instead` what to write."""
 
     def __init__(self, line: int, column: int, reason: str, instead: str) -> None:
@@ -157,7 +158,7 @@ def _token(match: re.Match[str], text: str, line: int, column: int) -> Token | N
 
 def _strange(mark: str) -> tuple[str, str]:
     if mark in "?$":
-        return f"{mark} is for parameters and quoting that a pipeline does not have", "write the value itself, in '…'"
+        return f"{mark} is for parameters and quoting that SQL does not have here", "write the value itself, in '…'"
     if mark == "`":
         return "` quotes no name here", 'write "name"'
     if mark in "“”„‘’‚«»":
@@ -177,7 +178,7 @@ def names(sql: str) -> Names:
 
 def names_in(found: Sequence[Token]) -> Names:
     """`names` of what `tokens` told."""
-    rest = _one_statement(found)
+    rest = _one_statement(found, "INSERT INTO namespace.table SELECT … FROM source", "a pipeline")
     target, start = _target(rest)
     first = rest[start] if start < len(rest) else rest[-1]
     if first.word not in ("SELECT", "WITH"):
@@ -205,17 +206,41 @@ def names_in(found: Sequence[Token]) -> Names:
     return Names(target, source)
 
 
-def _one_statement(found: Sequence[Token]) -> Sequence[Token]:
+def tables_in(sql: str) -> tuple[tuple[tuple[str, str], Token], ...]:
+    """The tables that the SQL of a view names: namespace and table as written, each once with where it is first.
+
+    Raises SqlRefused as `tokens`, and where it is no `SELECT … FROM namespace.table`.
+    """
+    rest = _one_statement(tokens(sql), _A_VIEW, "a view")
+    if rest[0].word == "INSERT":
+        raise rest[0].refuse("a view is a table by its own name, and names no other target", f"write {_A_VIEW}")
+    if rest[0].word not in ("SELECT", "WITH"):
+        raise rest[0].refuse(f"a view can't begin with {rest[0].text[:30]}", f"write {_A_VIEW}")
+    own = {name.upper() for name in _with_names(rest)}
+    tables: dict[tuple[str, str], Token] = {}
+    for parts, token in _from_names(rest):
+        if len(parts) == 2:
+            tables.setdefault((parts[0], parts[1]), token)
+        elif len(parts) > 2 or parts[0].upper() not in own:
+            why = "has no namespace" if len(parts) == 1 else "has more than a namespace and a name"
+            instead = 'write namespace.table, and quotes where a dot belongs to a name: shop."a.b"'
+            raise token.refuse(f"{'.'.join(parts)[:60]!r} {why}", instead)
+    if not tables:
+        raise rest[0].refuse("nothing says which tables it reads", f"write {_A_VIEW}")
+    return tuple(tables.items())
+
+
+def _one_statement(found: Sequence[Token], instead: str, each: str) -> Sequence[Token]:
     if not found:
-        raise SqlRefused(1, 1, "there is no SQL", "write INSERT INTO namespace.table SELECT … FROM source")
+        raise SqlRefused(1, 1, "there is no SQL", f"write {instead}")
     end = next((place for place, token in enumerate(found) if token.mark == ";"), None)
     if end is None:
         return found
     after = next((token for token in found[end:] if token.mark != ";"), None)
     if after is not None:
-        raise after.refuse("a second statement begins here", "write one statement, and a pipeline for each other one")
+        raise after.refuse("a second statement begins here", f"write one statement, and {each} for each other one")
     if end == 0:
-        raise found[0].refuse("there is no SQL before the ;", "write INSERT INTO namespace.table SELECT … FROM source")
+        raise found[0].refuse("there is no SQL before the ;", f"write {instead}")
     return found[:end]
 
 
