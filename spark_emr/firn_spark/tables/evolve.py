@@ -39,10 +39,10 @@ _PROPERTIES = {
     # hundred stay (Iceberg's default), for readers that have just asked where it is.
     "write.metadata.delete-after-commit.enabled": "true",
     **file_properties.OWN,
-    # Bounds cut to Iceberg's 16 bytes would tell next to nothing of a position.
-    f"write.metadata.metrics.column.{POSITION}": "full",
     "firn.format": "1",
 }
+# Bounds cut to Iceberg's 16 bytes would tell next to nothing of a position.
+_WITH_POSITIONS = {f"write.metadata.metrics.column.{POSITION}": "full"}
 
 
 class Table:
@@ -142,7 +142,8 @@ class Tables:
         spec = self._partition_spec(name, schema, columns, partition_by)
         location = f"{warehouse.rstrip('/')}/{name.slug}"
         settings = java_class(self._spark, "java.util.HashMap")()
-        for key, value in {**_PROPERTIES, **properties}.items():
+        positions = _WITH_POSITIONS if POSITION in {one.name for one in metadata} else {}
+        for key, value in {**_PROPERTIES, **positions, **properties}.items():
             settings.put(key, value)
         return self._look(name, self._catalog.createTable(self._identifier(name), schema, spec, location, settings))
 

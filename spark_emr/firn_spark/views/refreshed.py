@@ -4,7 +4,7 @@ A job that dies before its commit leaves nothing to remember: the next one sees 
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -38,7 +38,9 @@ from firn_sql.views.stored import Stored, stored
 from firn_sql.views.sums import with_sums
 
 SHAPE: Final = "firn.view.shape"  # in a snapshot's summary: Stored.shape of its rows
-_AT_ONCE: Final = 400_000  # rows that are written as files of their own
+_BATCH: Final = 65_536  # rows
+_AT_ONCE: Final = 400_000  # rows that are written as files of their own, and bytes of them
+_AT_ONCE_BYTES: Final = 64 * 1024 * 1024
 _ID: Final = Column(IDENTITY, BINARY)
 
 
@@ -251,14 +253,25 @@ def _as_whole(work: _Work, query: _Query, connection: Connection, summary: Mappi
     layout = layout_of(remake.table)
     with failures(str(work.view.table)):
         rows = query.stored.rows(Refresh(connection, query.plan, sources).whole(AFTER))
-        reader = connection.sql(rows).to_arrow_reader(_AT_ONCE)
-        for batch in reader:
-            cells = _cells(layout, query.stored, pa.Table.from_batches([batch], reader.schema))
+        for some in _portions(connection.sql(rows).to_arrow_reader(_BATCH)):
+            cells = _cells(layout, query.stored, some)
             count += len(cells)
             new += write_rows(layout, ordered(layout, cells))
     work.told["rows"] = count
     remake.land(new, summary, REFRESHES)
     return context.tables.look_again(table)
+
+
+def _portions(reader: pa.RecordBatchReader) -> Iterator[pa.Table]:
+    """Rows in portions that are worth a file, and not too large."""
+    held: list[pa.RecordBatch] = []
+    for batch in reader:
+        held.append(batch)
+        if sum(map(len, held)) >= _AT_ONCE or sum(one.nbytes for one in held) >= _AT_ONCE_BYTES:
+            yield pa.Table.from_batches(held, reader.schema)
+            held = []
+    if held:
+        yield pa.Table.from_batches(held, reader.schema)
 
 
 def _cells(layout: Layout, how: Stored, rows: pa.Table | None) -> pa.Table:

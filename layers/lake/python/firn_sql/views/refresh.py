@@ -337,8 +337,8 @@ class Refresh:
             for one, other in (tables, tables[::-1])
         )
         counts = self._connection.execute(f"SELECT (SELECT count(*) FROM {gone}) + (SELECT count(*) FROM {come})")
-        found = counts.fetchone()
-        return Delta(gone, come) if found and found[0] else None
+        ((found,),) = counts.fetchall()
+        return Delta(gone, come) if found else None
 
 
 def _cast(name: str, kind: str) -> Expression:

@@ -1,0 +1,91 @@
+"""Views in Spark's job: after each commit they are their query over the tables, whatever happened to these."""
+
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from pyspark.sql import SparkSession
+
+from firn.config.names import TableName
+from firn.config.reader import parse
+from firn.log import cuts, published_configs
+from firn.tables.outcome import Outcome
+from firn.views.cut import ViewCut
+from firn_spark.lake import SparkLake
+from tests.integration.spark.spark_lake import Lake
+from tests.integration.spark.test_commit import event
+from tests.integration.spark.test_random_histories import histories
+from tests.soak import seeds
+
+pytestmark = pytest.mark.spark
+
+SUMS = "SELECT v, count(*) AS size, sum(n) AS total, avg(n) AS mean FROM lake.a GROUP BY v"
+JOINED = "SELECT x.id, x.v, y.w, y.id AS other FROM lake.a x LEFT JOIN lake.b y ON x.n = y.n WHERE x.id % 5 <> 1"
+LEAST = "SELECT w, min(v) AS least, count(DISTINCT n) AS some, max(id) FILTER (n > 1) AS top FROM lake.a GROUP BY w"
+LATEST = "SELECT id, v, row_number() OVER (PARTITION BY w ORDER BY n DESC) AS place FROM lake.a"
+OVER = "SELECT size, sum(total) AS total_of, list(v ORDER BY v) AS names FROM lake.sums GROUP BY size"
+VIEWS = {"lake.sums": SUMS, "lake.joined": JOINED, "lake.least": LEAST, "lake.latest": LATEST, "lake.over": OVER}
+
+
+def config(views: dict[str, str], more: str = "") -> str:
+    return (
+        "warehouse: file:///x\ncatalog: {type: sql}\nstreams:\n  spec:\n"
+        "    tables:\n      app.a: {to: lake.a, key: [id]}\n      app.b: {to: lake.b, key: [id]}\n"
+        "views:\n" + "".join(f"  {name}: {{sql: {sql!r}{more}}}\n" for name, sql in views.items())
+    )
+
+
+def refreshed(lake: Lake) -> dict[str, Outcome | None]:
+    """Each view brought to the newest cut."""
+    settings = parse(lake.config.text).streams[lake.stream]
+    cut = cuts.last(lake.store, lake.stream)
+    assert cut is not None
+    at = ViewCut({lake.stream: cut.n}, {TableName.parse(name): frozenset({one}) for name, one in cut.tables.items()})
+    job = SparkLake(lake.store, lake.staging, lake.warehouse, lake.catalog_uri, lake.spark)
+    found = {str(view.table): job.refresh(lake.stream, settings, view, at) for view in settings.views}
+    assert not [one.error for one in found.values() if one and one.status == "failed"], found
+    return found
+
+
+def plain(value: Any) -> Any:
+    return f"{value:.9e}" if isinstance(value, float) else str(value)
+
+
+def bag(rows: list[tuple[Any, ...]]) -> Counter[tuple[Any, ...]]:
+    return Counter(tuple(map(plain, row)) for row in rows)
+
+
+def visible(lake: Lake, table: str) -> Any:
+    found = lake.catalog.load_table(TableName.parse(table).identifier).scan().to_arrow()
+    return found.select([name for name in found.column_names if not name.startswith("_firn_")])
+
+
+def check(lake: Lake, views: dict[str, str], tables: tuple[str, ...] = ("lake.a", "lake.b")) -> None:
+    run = duckdb.connect()
+    run.execute("CREATE SCHEMA lake")
+    for name in (*tables, *views):
+        run.register("rows", visible(lake, name)).execute(f"CREATE TABLE {name} AS FROM rows")
+    for name, sql in views.items():
+        assert bag(run.execute(f"FROM {name}").fetchall()) == bag(run.execute(sql).fetchall()), name
+
+
+def told(n: int, lsn: int = 0, op: str = "c", table: str = "a", **more: Any) -> dict[str, Any]:
+    row = {"id": n, "v": f"v{n % 3}", "w": "w", "n": n} | more
+    return event(op, lsn or 10 + n, None if op == "d" else row, row if op == "d" else None, table=table)
+
+
+def test_what_changed_is_all_that_a_refresh_looks_at(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(spark, tmp_path, config(VIEWS))
+    lake.land([*(told(n) for n in range(40)), *(told(n, 60 + n, table="b") for n in range(0, 40, 2))])
+    first = refreshed(lake)
+    check(lake, VIEWS)
+    assert {one.way["whole"] for one in first.values() if one} == {"new"}
+    lake.land([told(3, 200, "u", v="x"), told(4, 201, "d"), told(8, 202, "d", "b")])
+    second = refreshed(lake)
+    check(lake, VIEWS)
+    assert [one.way.get("whole") for one in second.values() if one] == [None] * 5
+    assert second["lake.sums"].way == {"lookup": "view", "changes": 3, "gone": 2, "come": 3}
+    assert refreshed(lake) == dict.fromkeys(VIEWS)
