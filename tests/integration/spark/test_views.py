@@ -89,3 +89,43 @@ def test_what_changed_is_all_that_a_refresh_looks_at(spark: SparkSession, tmp_pa
     assert [one.way.get("whole") for one in second.values() if one] == [None] * 5
     assert second["lake.sums"].way == {"lookup": "view", "changes": 3, "gone": 2, "come": 3}
     assert refreshed(lake) == dict.fromkeys(VIEWS)
+
+
+@pytest.mark.parametrize("seed", seeds(1, 20))
+def test_after_each_epoch_of_a_random_history_each_view_is_its_query(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Shuffled, doubled and split, on either way of a commit: late changes, deletes, truncates, other columns."""
+    dice = random.Random(seed)
+    come = [one for table in "ab" for some in histories(dice, table) for one in some]
+    come += dice.choices(come, k=len(come) // 4)
+    dice.shuffle(come)
+    lake = Lake(spark, tmp_path, config(VIEWS, f", write: {dice.choice(('merge-on-read', 'copy-on-write'))}"))
+    lake.land([told(100 + n, 1 + n, table=table) for n in range(3) for table in "ab"])
+    ways: Counter[str] = Counter()
+    size = -(-len(come) // 4)
+    for first in range(0, len(come), size):
+        monkeypatch.setenv("FIRN_DRIVER_EVENTS", dice.choice(("20000", "0")))
+        lake.land(come[first : first + size], at_once=300)
+        ways.update(str(one.way.get("whole", "")) for one in refreshed(lake).values() if one)
+        check(lake, VIEWS)
+    assert ways[""] > 0, ways
+
+
+def test_another_sql_gives_a_view_other_columns_and_rows_in_one_snapshot(spark: SparkSession, tmp_path: Path) -> None:
+    first, then = {"lake.one": SUMS}, {"lake.one": "SELECT v, w, count(*) AS total, max(id) AS top FROM lake.a GROUP BY ALL"}
+    lake = Lake(spark, tmp_path, config(first))
+    lake.land([told(n) for n in range(9)])
+    refreshed(lake)
+    before = len(lake.snapshots("lake.one"))
+    lake.config = published_configs.publish(lake.store, config(then))
+    lake.land([told(9)])
+    found = refreshed(lake)
+    check(lake, then, ("lake.a",))
+    assert visible(lake, "lake.one").column_names == ["v", "w", "total", "top"]
+    assert found["lake.one"] is not None
+    assert found["lake.one"].way["whole"] == "its SQL is another one"
+    assert len(lake.snapshots("lake.one")) == before + 1
+    lake.land([told(10), told(2, 70, "d")])
+    assert refreshed(lake)["lake.one"].way["changes"] == 2  # type: ignore[union-attr]
+    check(lake, then, ("lake.a",))
