@@ -23,6 +23,7 @@ from firn.runs import session_policy
 from firn.runs.emr import EmrJobs
 from firn.runs.job_runs import Jobs
 from firn.settings import Settings
+from firn.views.view_sources import sources_of
 
 Log = logging.Logger | Any  # Powertools' logger, which is not a logging.Logger
 _SERVICE: Final = "dispatch"  # whichever function does it
@@ -78,7 +79,8 @@ def _leaving(store: Store, config: Config, stream: str) -> list[str]:
 
 
 def _terms(config: Config, stream: StreamConfig) -> Terms:
-    return Terms(config.sha, stream.commit, stream.generation, config.sharing(stream.name))
+    views = sources_of(config, stream.name)
+    return Terms(config.sha, stream.commit, stream.generation, config.sharing(stream.name), views)
 
 
 def run(
