@@ -203,10 +203,10 @@ class Lakes:
             self.job(run)
         return len(active)
 
-    def job(self, run: Run, sleep: Callable[[float], None] = lambda _: None) -> None:
+    def job(self, run: Run, sleep: Callable[[float], None] = lambda _: None, seconds: float = 20.0) -> None:
         """spark_emr/commit.py."""
         store = self.store()
-        passing = count(0.0, 20.0)
+        passing = count(0.0, seconds)
         clock = warm_job.Clock(self.clock, lambda: next(passing), sleep)
         try:
             code = warm_job.run(
