@@ -61,8 +61,9 @@ def job_policy(settings: Settings, store: Store, stream: str, last: int, attempt
     streams = [config.streams[name] for name in names if name in config.streams]
     partition = settings.emr_role.split(":")[1] if settings.emr_role.startswith("arn:") else "aws"
     leaving = [to for name in names for to in _leaving(store, config, name)]
+    views = [found for one in streams if (found := sources_of(config, one.name)) is not None]
     return session_policy.policy(
-        streams, settings.staging, settings.warehouse, partition, settings.catalog_uri, leaving
+        streams, settings.staging, settings.warehouse, partition, settings.catalog_uri, leaving, views
     )
 
 
