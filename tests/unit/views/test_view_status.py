@@ -53,7 +53,7 @@ def statuses(lakes: Lakes, stream: str = "shop") -> dict[str, ViewStatus]:
 def test_a_view_that_is_of_the_newest_cuts_says_so(lakes: Lakes) -> None:
     one = statuses(lakes)[str(NAMED)]
     assert one.cut == {name: cuts.newest(lakes.disk, name) for name in ("crm", "shop")}
-    assert (one.behind_seconds, one.due, one.waits_for, one.tries, one.note()) == (None, None, None, 0, None)
+    assert (one.behind_seconds, one.due, one.waits_for, one.tries, one.note("shop")) == (None, None, None, 0, None)
     assert one.refreshed_at is not None
 
 
@@ -92,9 +92,10 @@ def test_one_that_fails_of_itself_is_quarantined_and_the_view_over_it_waits_for_
     lakes.jobs()
     found = statuses(lakes)
     assert found[str(TOTALS)].quarantined
-    assert found[str(TOTALS)].note() is not None
-    assert "view v.totals is quarantined (1 try, the next after " in str(found[str(TOTALS)].note())
-    assert "): no column c; its rows stay as they were, nothing else waits" in str(found[str(TOTALS)].note())
+    note = found[str(TOTALS)].note("shop") or ""
+    assert "view v.totals is quarantined (1 try, the next after " in note
+    assert "): no column c; its rows stay as they were and no table waits for it" in note
+    assert "firn resume shop v.totals" in note
     assert found[str(SIZES)].waits_for == str(TOTALS)
     (told,) = (one for one in stream_statuses(lakes.disk, [], lakes.now) if one.stream == "shop")
     assert told.quarantined == ("view v.totals",)
@@ -126,7 +127,7 @@ def test_a_view_that_waits_for_a_table_says_for_which() -> None:
     lakes.work(2)
     one = statuses(lakes)[str(NAMED)]
     assert (one.due, one.waits_for, one.refreshed_at, one.cut) == (None, str(CUSTOMERS), None, {})
-    assert one.note() == "view v.named waits for lake.customers"
+    assert one.note("shop") == "view v.named waits for lake.customers"
 
 
 def test_the_command_shows_what_each_view_is_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

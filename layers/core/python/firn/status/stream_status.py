@@ -176,7 +176,7 @@ def _status(
         )
     notes += [_retyped(one) for one in tables if one.retyped]
     notes += report_of_sinks.notes(store, settings)
-    notes += [note for one in views if (note := one.note()) is not None]
+    notes += [note for one in views if (note := one.note(stream)) is not None]
     notes += progress.notes(store, stream)
     notes += [note for one in tables if (note := fed_no_more(settings, one)) is not None]
     if waiting:

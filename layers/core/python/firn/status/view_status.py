@@ -29,14 +29,17 @@ class ViewStatus:
     tries: int
     error: str | None
 
-    def note(self) -> str | None:
-        """What a person should know of it."""
+    def note(self, stream: str) -> str | None:
+        """What a person should know of it. `stream`: whose jobs refresh it."""
         if self.tries:
             how = "is quarantined" if self.quarantined else "could not be refreshed"
             tries = f"{self.tries} {'try' if self.tries == 1 else 'tries'}"
             after = f", the next after {layout.instant(self.due)}" if self.due else ""
             why = self.error or "its jobs died while they refreshed it"
-            return f"view {self.view} {how} ({tries}{after}): {why}; its rows stay as they were, nothing else waits"
+            return (
+                f"view {self.view} {how} ({tries}{after}): {why}; its rows stay as they were and no table waits for it "
+                f"(firn resume {stream} {self.view} tries at once)"
+            )
         if self.waits_for is not None:
             return f"view {self.view} waits for {self.waits_for}"
         return None

@@ -2,6 +2,7 @@
 people. Only a hint: what a view is of, its newest snapshot says (cut.Told)."""
 
 import logging
+from datetime import datetime
 from typing import Final
 
 import msgspec
@@ -65,6 +66,18 @@ def read(store: Store, stream: str) -> ViewStates:
 def write(store: Store, stream: str, states: ViewStates) -> None:
     """Note them. Raises StorageUnavailable, UnknownOutcome."""
     put(store, layout.views_state_path(stream), msgspec.json.encode(states))
+
+
+def try_now(store: Store, stream: str, table: str, now: datetime) -> bool:
+    """A view that waits for its next try is due at once, by a person's word. -> whether it is such a view. Raises
+    StorageUnavailable, UnknownOutcome."""
+    known = read(store, stream)
+    one = known.views.get(table)
+    if one is None or not one.tries:
+        return False
+    due = msgspec.structs.replace(one, due=layout.instant(now))
+    write(store, stream, msgspec.structs.replace(known, views={**known.views, table: due}))
+    return True
 
 
 def failing(states: ViewStates) -> tuple[str, ...]:
