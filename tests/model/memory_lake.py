@@ -37,6 +37,7 @@ from firn.config.maintenance import Care, Expiry
 from firn.config.model import StreamConfig
 from firn.config.names import TableName
 from firn.config.pipelines import Pipeline
+from firn.config.views import View
 from firn.errors import TransientError, UnknownOutcome
 from firn.log.epochs import Epoch, read_range
 from firn.log.generations import Generations
@@ -55,9 +56,11 @@ from firn.tables.routing import Target, all_of
 from firn.tables.settled_plan import RowJudge, settled
 from firn.tables.table_plan import Planned, with_schemas
 from firn.tables.table_state import INFERRED_AS, NO_FIRST_IDENTITY, TableState, progress_in, source_properties
+from firn.views.cut import ViewCut
 from tests.memory_sink import MemoryFileRows
 from tests.memory_table import MemoryTable
 from tests.model.memory_following import follow
+from tests.model.memory_views import refresh
 
 WAREHOUSE = "memory://warehouse"
 NEW = "__firn_new"  # a column with the values of another one in another type, before it has its name
@@ -400,6 +403,28 @@ class Catalog:
 
         self.call("commit", name, swap)
 
+    def replace(
+        self,
+        base: Table,
+        stream: str,
+        expected: int,
+        columns: tuple[Column, ...],
+        rows: Mapping[Key, Row],
+        summary: Mapping[str, str],
+    ) -> int:
+        """One snapshot of these columns and rows alone. -> its id. Raises LostRace as `commit` does."""
+        path = self.write(base.name, rows)
+
+        def swap() -> int:
+            table = self._same(base)
+            if table.progress(stream) != expected:
+                raise LostRace(f"{base.name}: the progress is {table.progress(stream)}, not {expected}")
+            table.columns, table.first = columns, tuple(column.name for column in columns)
+            self._add(table, rows, summary, {path}, ())
+            return self.last_id
+
+        return self.call("commit", base.name, swap)
+
     def holders(self, name: TableName, snapshot: Snapshot) -> dict[Key, str]:
         """Which file holds each live row. Raises FileNotFoundError: then nobody can read the snapshot."""
         found: dict[Key, str] = {}
@@ -555,6 +580,11 @@ class MemoryLake:
         """Bring the mirror that a pipeline makes to where its base is now."""
         failed = Outcome(str(pipeline.target), (pipeline.source,), mode="mirror")
         return _tried(failed, lambda: follow(self.catalog, stream, pipeline, base))
+
+    def refresh(self, stream: str, settings: StreamConfig, view: View, at: ViewCut) -> Outcome | None:
+        """Bring a view to a cut."""
+        failed = Outcome(str(view.table), tuple(map(str, view.sources)), mode="view")
+        return _tried(failed, lambda: refresh(self.catalog, stream, settings, view, at))
 
     def files(self, sink: SinkRange) -> FileRows:
         """The rows of a file sink."""

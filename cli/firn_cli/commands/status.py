@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from firn.log.batches import UnreadableBatch
     from firn.status.source_status import SourceState
     from firn.status.stream_status import StreamStatus
+    from firn.status.view_status import ViewStatus
 
 
 def command(
@@ -69,6 +70,7 @@ def command(
         say(f"paused since {paused:%Y-%m-%d %H:%M} UTC ({ago(paused, now)}): no job starts; firn resume goes on")
     _print_streams(found, now, wide=wide)
     _print_freshness(found, wide=wide)
+    _print_views(found, now, wide=wide)
     _print_sources(sources, wide=wide)
     _print_debts(looked_after, wide=wide)
     typer.echo()
@@ -152,6 +154,38 @@ def _print_freshness(found: "Sequence[StreamStatus]", *, wide: bool) -> None:
     if waiting:
         typer.echo()
         print_table(["stream", "table", "oldest waits"], waiting)
+
+
+def _print_views(found: "Sequence[StreamStatus]", now: datetime, *, wide: bool) -> None:
+    """What each view is of; nothing where there is none."""
+    views = [(one.stream, view) for one in found for view in one.views]
+    if views:
+        typer.echo()
+        print_table(
+            ["view", "refreshed by", "refreshed", "of cut", "behind for", "next"],
+            [
+                (
+                    view.view,
+                    stream,
+                    ago(view.refreshed_at, now) if view.refreshed_at else None,
+                    ", ".join(f"{name} {n}" for name, n in view.cut.items()) or None,
+                    _seconds(view.behind_seconds),
+                    _next(view, now),
+                )
+                for stream, view in views
+            ],
+            fold=("refreshed by", "of cut"),
+            prose=("next",),
+            wide=wide,
+        )
+
+
+def _next(view: "ViewStatus", now: datetime) -> str:
+    """When a view is refreshed next, and what keeps it."""
+    held = "quarantined, " if view.quarantined else "failed, " if view.tries else ""
+    if view.due is None:
+        return f"waits for {view.waits_for}" if view.waits_for else "at the next change"
+    return held + ("now" if view.due <= now else f"{view.due:%Y-%m-%d %H:%M:%S} UTC")
 
 
 def _print_sources(sources: "Sequence[SourceState]", *, wide: bool) -> None:

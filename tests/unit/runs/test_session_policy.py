@@ -1,18 +1,23 @@
 """What a job may do in the two buckets, whatever its role may."""
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from fnmatch import fnmatchcase
 
 import pytest
 
-from firn.config.model import StreamConfig
+from firn.config.model import StreamConfig, TableRule
+from firn.config.modes import VIEW
+from firn.config.names import TableName
 from firn.config.reader import parse
+from firn.config.views import View
 from firn.dispatch import scheduled_rounds
 from firn.ingest.accept import accept
 from firn.log import cuts, epochs, published_configs
 from firn.runs.session_policy import LONGEST, policy
 from firn.settings import Settings
+from firn.views.view_sources import sources_of
 from tests.unit.dispatch.jobs_list import NOW
 from tests.unit.log.storage_faults import FaultyStore
 
@@ -101,6 +106,33 @@ def test_a_sink_that_firn_yaml_no_longer_names_is_written_out_under_the_next_pol
     assert allowed(found, "files/raw/x.parquet", "acme-lake")
     cuts.write(store, cuts.make("web", 3, "2026-11-21T00:00:00.000Z", {}))
     assert not allowed(scheduled_rounds.job_policy(settings, store, "web", 3, 1), "files/raw/x.parquet", "acme-lake")
+
+
+def test_a_job_may_read_what_its_views_read_of_other_streams_and_nothing_else_of_these() -> None:
+    text = """
+    streams:
+      shop: {job: shop, tables: {public.orders: {to: shop.orders, key: [id]}}}
+      bank: {job: bank, tables: {public.accounts: {to: bank.accounts}, public.owners: {to: bank.owners}}}
+    """
+    orders, accounts, totals = map(TableName.parse, ("shop.orders", "bank.accounts", "v.totals"))
+    view = View(totals, "SELECT 1", (orders, accounts), TableRule("v.totals", "v.totals", mode=VIEW))
+    found = parse(text)
+    shop = replace(found.streams["shop"], views=(view,))
+    config = replace(found, streams={**found.streams, "shop": shop})
+    views = sources_of(config, "shop")
+    assert views is not None
+    policed = policy([shop], STAGING, WAREHOUSE, catalog="glue://", views=[views])
+    for key in ("views/shop/state.json", "cuts/bank/1.json", "cuts/shop/1.json"):
+        assert allowed(policed, key), key
+    for key in ("views/bank/state.json", "epochs/bank/1.json", "staged/bank/x.parquet"):
+        assert not allowed(policed, key), key
+    for key, may in (("v/totals", True), ("bank/accounts", True), ("bank/owners", False)):
+        assert allowed(policed, f"warehouse/{key}/data/x.parquet", "acme-lake") is may, key
+        arn = f"arn:aws:glue:us-east-1:123456789012:table/{key}"
+        assert permits(policed, "glue:GetTable", arn) is may, key
+    plain = policy([found.streams["shop"]], STAGING, WAREHOUSE)
+    assert plain is not None
+    assert "views" not in plain
 
 
 def test_everything_else_is_left_to_the_role() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from firn.config.names import TableName
 from firn.log.store import Store, open_store
-from firn.tables.ownership import refusal
+from firn.tables.ownership import refusal, refusal_of_view
 from firn.tables.table_state import parse
 
 T = TableName("shop", "orders")
@@ -56,3 +56,22 @@ def test_what_lies_below_the_warehouse_is_ours(store: Store, location: str) -> N
 def test_what_firn_has_nothing_to_do_with_yet_may_be_adopted_wherever_it_lies(store: Store) -> None:
     assert refusal(store, ["shop"], T, state("s3://lake-of-the-house/orders"), OURS) is None
     assert refusal(store, ["shop"], T, None, OURS) is None
+
+
+VIEW = {"firn.mode": "view"}
+
+
+def test_a_view_takes_the_place_of_no_table_that_is_none() -> None:
+    for there in (state(f"{OURS}/shop/orders"), state(f"{OURS}/shop/orders", MADE), state(THEIRS, MADE)):
+        said = refusal_of_view(T, there, OURS, made=True)
+        assert said is not None
+        assert said.startswith("shop.orders is there, and is no view")
+    assert refusal_of_view(T, None, OURS, made=False) is None
+
+
+def test_a_view_of_another_deployment_is_refused_by_name() -> None:
+    said = refusal_of_view(T, state(THEIRS, VIEW), OURS, made=False)
+    assert said is not None
+    assert "it is another deployment's" in said
+    assert refusal_of_view(T, state(f"{OURS}/shop/orders", VIEW), OURS, made=False) is None
+    assert refusal_of_view(T, state(THEIRS, VIEW), OURS, made=True) is None, "the warehouse moved since"

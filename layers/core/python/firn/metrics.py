@@ -75,6 +75,8 @@ class Metric(Enum):
     JOB_START = "firn_job_start_seconds", "Seconds", "gauge", "", "commit job: from its last epoch's seal to start"
     FRESHNESS_P50 = "firn_freshness_p50_seconds", "Seconds", "gauge", "", "commit job: freshness of cut, median"
     FRESHNESS_P99 = "firn_freshness_p99_seconds", "Seconds", "gauge", "dashboard", "commit job: freshness of cut, p99"
+    VIEWS_REFRESHED = "firn_views_refreshed", "Count", "counter", "", "commit job: views brought to a cut"
+    VIEWS_FAILED = "firn_views_failed", "Count", "counter", "", "commit job: views that could not be refreshed"
     STAGE_SECONDS = "firn_stage_seconds", "Seconds", "counter", "", "commit job: each stage, all tables together"
     # sources that Firn reads itself
     SLOT_LAG = "firn_slot_lag_bytes", "Bytes", "gauge", "", "pull: WAL between a source's slot and its end"

@@ -20,10 +20,11 @@ from firn.log import backlog, backlog_gate, cuts, holds
 from firn.log.holds import Quarantine
 from firn.log.store import Store
 from firn.sources.poller import read_status
-from firn.status import letter_counts
+from firn.status import letter_counts, view_status
 from firn.status.letter_counts import LetterCounts
 from firn.status.source_status import UNSEEN
 from firn.status.waiting import age, ages
+from firn.views import state as views
 
 _log: Final = logging.getLogger(__name__)
 _LETTER_SECONDS: Final = 20.0  # a round, for counting letters; the next one goes on
@@ -119,7 +120,9 @@ class Observer:
     def _waits(self, _rule: AlertRule, stream: StreamConfig) -> dict[str, float]:
         if stream.name not in self._ages:
             found = backlog.look(self.store, stream.name, self.now, held=True)
-            self._ages[stream.name] = ages(self.store, stream, found, cuts.last(self.store, stream.name), self.now)
+            behind = view_status.view_statuses(self.store, self.config, stream.name, self.now)
+            waiting = ages(self.store, stream, found, cuts.last(self.store, stream.name), self.now)
+            self._ages[stream.name] = waiting | dict(view_status.ages(behind))
         return self._ages[stream.name]
 
     def _dead(self, rule: AlertRule, stream: StreamConfig) -> Iterator[Signal]:
@@ -148,6 +151,10 @@ class Observer:
             more = len(oldest) - _MOST_HELD
             text = f"{more:,} more of {stream.name} are quarantined: firn status"
             yield Signal(stream.name, "more", more, 1, "things", text)
+        failing = views.failing(views.read(self.store, stream.name)) if stream.views else ()
+        for name in failing[:_MOST_HELD]:
+            text = f"{name} of {stream.name} can't be refreshed, and stays as it was: firn status says why"
+            yield Signal(stream.name, name, 1, 1, "things", text)
 
     def _slots(self, rule: AlertRule, stream: StreamConfig) -> Iterator[Signal]:
         for source in self.config.sources.values():

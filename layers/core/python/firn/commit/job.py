@@ -20,6 +20,7 @@ from firn.commit.range_parts import Part
 from firn.commit.reach_back import reaches
 from firn.commit.renumbering import renumber
 from firn.commit.sink_turn import SinkTurn
+from firn.commit.view_turn import ViewTurn
 from firn.config.names import TableName, slug
 from firn.errors import StorageUnavailable, UnknownOutcome
 from firn.log import attempts, backlog, epochs, holds, layout
@@ -40,12 +41,15 @@ _LETTERS: Final = 20_000  # changes that are held as letters at once
 _NAMED: Final = 10  # tables that a log line names
 
 
-def run(store: Store, lake: Lake, stream: str, first: int, last: int, *, log: Log, now: Now, attempt: int = 1) -> int:
+def run(
+    store: Store, lake: Lake, stream: str, first: int, last: int, *, log: Log, now: Now, attempt: int = 1,
+    views: bool = True,
+) -> int:  # fmt: skip
     """Commits epochs `first` to `last` (both included) of `stream`, and what released tables lack.
 
     What is in a table already is not applied again, so any range may be run any number of times, by any number of jobs
     at once. A table that fails does not stop the others. `attempt`: which try of this range it is, from 1; 0: none that
-    counts.
+    counts. `views`: whether the stream's views have their turn too.
     -> 0 if all is in, but for what is quarantined; 1 if not.
     """
     started = time.monotonic()
@@ -95,6 +99,8 @@ def run(store: Store, lake: Lake, stream: str, first: int, last: int, *, log: Lo
         if is_due(work.states.get(table)):
             for line in lake.care(stream, table, work.config.care_of(table), now()):
                 log({"stream": stream, "table": str(table)} | line)
+    if views and held is None:
+        ViewTurn(store, lake, stream, log, now).take(work.config)
     return 0
 
 

@@ -5,6 +5,10 @@ own code, for all streams that share its runs, and ends so that no epoch falls b
 (log/job_closed_marker.py). It also ends when the stack is paused, and when the configuration changes: what it may
 touch was fixed under the one that it was started with (runs/session_policy.py). A round that
 fails ends it: what is sealed by then is dispatch's again, with its attempts.
+
+Views have their turn at the end of a round. However long they take, no change waits for more than one of them: what
+came meanwhile is committed between two views. They keep no idle job up: for one that is due later dispatch starts a
+job.
 """
 
 import time
@@ -16,6 +20,7 @@ from typing import Final
 from firn.commit import job as commit
 from firn.commit.job import Log, Now
 from firn.commit.lake import Lake
+from firn.commit.view_turn import ViewTurn
 from firn.config.model import Config, StreamConfig
 from firn.dispatch.dispatcher import OutdatedConfig, Terms, dispatch
 from firn.dispatch.schema_ranges import of_one_schema
@@ -25,6 +30,7 @@ from firn.log.store import Store
 from firn.runs.job_runs import run_name
 
 POLL_SECONDS: Final = 0.5
+VIEWS_SECONDS: Final = 5.0  # between two looks at the cuts of other jobs, and at views that are due by the clock
 # Then a fresh job takes over: with the code that is deployed by then.
 LONGEST_SECONDS: Final = 6 * 3600.0
 
@@ -53,7 +59,7 @@ def run(
 ) -> int:
     """commit.run, and then what comes after it. `config`: the current configuration; `paused`: whether
     no more is to be begun. -> the exit code."""
-    code = commit.run(store, lake, stream, first, last, log=log, now=clock.now, attempt=attempt)
+    code = commit.run(store, lake, stream, first, last, log=log, now=clock.now, attempt=attempt, views=False)
     if code:
         return code
     try:
@@ -74,6 +80,17 @@ def run(
     return code or job.once_more()
 
 
+@dataclass(frozen=True)
+class _Round:
+    """`found`: whether anything was committed; `code`: 1 if a commit failed; `linger`: seconds to go on for without
+    work; `config`: None if no more is to be begun in this round."""
+
+    found: bool
+    code: int = 0
+    linger: float = 0.0
+    config: Config | None = None
+
+
 class _Lingering:
     def __init__(
         self,
@@ -92,6 +109,8 @@ class _Lingering:
         self._under = under
         # What a round found waiting and could not bring to a cut: to try that again at once would change nothing.
         self._left: dict[str, tuple[int, int]] = {}
+        self._views: dict[str, ViewTurn] = {}
+        self._views_seen: float | None = None  # when they had their turn
 
     def until_idle(self) -> int:
         """Rounds until none has found anything for the stream's `linger`. -> 1 if one failed, else 0."""
@@ -113,27 +132,62 @@ class _Lingering:
         return self._round()[1]
 
     def _round(self) -> tuple[bool, int, float]:
-        """Each stream's turn. -> whether anything was committed, 1 if a commit failed, seconds to linger."""
-        found = False
-        linger = 0.0
+        """Each stream's turn, and then that of the views. -> whether anything was committed, 1 if a commit failed,
+        seconds to linger."""
+        done = self._changes()
+        if done.config is not None and self._views_are_due(done, done.config):
+            done = self._refreshed(done, done.config)
+        return done.found, done.code, done.linger
+
+    def _changes(self) -> "_Round":
+        """Each stream's turn at its changes."""
+        found, linger = False, 0.0
         try:
             config = self._config()
             if self._stream not in config.streams or config.sha != self._under:
-                return False, 0, 0.0
+                return _Round(found)
             linger = float(config.streams[self._stream].commit.linger_seconds)
-            for name in config.sharing(self._stream) if self._shared else (self._stream,):
+            for name in self._streams(config):
                 if self._paused():
-                    return found, 0, 0.0
+                    return _Round(found)
                 committed, code = self._turn(config, config.streams[name])
                 found = found or committed
                 if code:
-                    return found, code, linger
+                    return _Round(found, code, linger)
         except OutdatedConfig:
-            return found, 0, 0.0
+            return _Round(found)
         except FirnError as error:
             # Storage is away, or the configuration is: whoever waits for this job waits for that too.
             self._log({"stream": self._stream, "status": "waiting", "error": str(error)})
-        return found, 0, linger
+            return _Round(found, 0, linger)
+        return _Round(found, 0, linger, config)
+
+    def _streams(self, config: Config) -> tuple[str, ...]:
+        return config.sharing(self._stream) if self._shared else (self._stream,)
+
+    def _views_are_due(self, done: "_Round", config: Config) -> bool:
+        """Whether to look at the views: after each commit, and now and then."""
+        if not any(config.streams[name].views for name in self._streams(config)):
+            return False
+        seen, now = self._views_seen, self._clock.steady()
+        return done.found or seen is None or now - seen >= VIEWS_SECONDS
+
+    def _refreshed(self, done: "_Round", config: Config) -> "_Round":
+        """The round with the views' turn. It ends early if what is committed between them says so."""
+
+        def between() -> bool:
+            nonlocal done
+            now = self._changes()
+            done = replace(now, found=done.found or now.found)
+            return now.config is not None
+
+        for name in self._streams(config):
+            if config.streams[name].views and done.config is not None:
+                mine = ViewTurn(self._store, self._lake, name, self._log, self._clock.now)
+                changed = self._views.setdefault(name, mine).take(config, between)
+                done = replace(done, found=done.found or changed)
+        self._views_seen = self._clock.steady()
+        return done
 
     def _turn(self, config: Config, stream: StreamConfig) -> tuple[bool, int]:
         policy = replace(stream.commit, every_seconds=stream.commit.fresh_seconds)
@@ -151,6 +205,6 @@ class _Lingering:
             return False, 0  # those of the former schemas are committed by themselves: a job of their own does that
         # Attempt 0: of the attempts that dispatch counts this is none.
         code = commit.run(self._store, self._lake, stream.name, first, last, log=self._log, now=self._clock.now,
-                          attempt=0)  # fmt: skip
+                          attempt=0, views=False)  # fmt: skip
         self._left[stream.name] = done.pending
         return True, code

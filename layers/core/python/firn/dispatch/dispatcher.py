@@ -23,6 +23,9 @@ from firn.log.store import Store
 from firn.quarantine import rules as rules
 from firn.runs.job_runs import Jobs, Run
 from firn.sinks import state as sinks
+from firn.views import due as view_turns
+from firn.views import state as views
+from firn.views.view_sources import ViewSources
 
 _log: Final = logging.getLogger(__name__)
 
@@ -46,7 +49,8 @@ class Dispatched:
     run: str | None = None  # the job run that this call started
     waits_for: str | None = None  # the active run that will be followed by the next one
     stuck: bool = False  # MAX_ATTEMPTS runs of this range have failed: look at their logs, then `firn flush`
-    # Tables, epochs (`epoch 7`) and `stream` that are held, `files of raw` that fail time and again: see `firn status`.
+    # Tables, epochs (`epoch 7`) and `stream` that are held, `files of raw` and `view lake.totals` that fail time and
+    # again: see `firn status`.
     quarantined: tuple[str, ...] = ()
     held: str | None = None  # why the whole stream is held: no job starts
     paused: str | None = None  # since when the stack is paused: nothing was sealed or started
@@ -65,12 +69,14 @@ class Terms:
                 hold `size_bytes`
     generation  the stream's
     together    the streams whose jobs commit this one's epochs too
+    views       what its views read; None if its jobs refresh none
     """
 
     config: str
     policy: CommitPolicy = EVERY_MINUTE
     generation: int = 0
     together: Collection[str] = ()
+    views: ViewSources | None = None
 
 
 def dispatch(
@@ -103,12 +109,21 @@ def dispatch(
     cut = cuts.read(store, stream, committed) if committed else None
     fixed = rules.waiting_for_release(cut, known) or known.outgrown(terms.generation, committed)
     files = sinks.read(store, stream) if cut is not None and cut.files else sinks.SinkStates()
+    refreshed = views.read(store, stream) if terms.views is not None else views.ViewStates()
+    behind = terms.views is not None and view_turns.is_due(store, terms.views, terms.config, cut, refreshed, now)
     again = fixed or sinks.job_is_due(cut, files, now)
     waiting = _waiting(store, stream, committed, known)
+    names = (*known.names(terms.generation), *sinks.failing(files), *views.failing(refreshed))
+    if behind and not again and not waiting and jobs is not None:
+        # A job that is up looks at the views by itself; no epoch has to say so.
+        at_work = _at_work(store, jobs, stream, now, terms)
+        if at_work is not None:
+            return replace(_dispatched(stream, sealed, names), waits_for=at_work.id)
+    again = again or behind
     if again and not known.held_stream(terms.generation):
         sealed += sealer.seal_present(waiting)
         waiting = _waiting(store, stream, committed, known)
-    done = _dispatched(stream, sealed, (*known.names(terms.generation), *sinks.failing(files)))
+    done = _dispatched(stream, sealed, names)
     while waiting:
         pending = [epoch for n in waiting if (epoch := epochs.read(store, stream, n)) is not None]
         if held := known.held_stream(terms.generation):
@@ -293,6 +308,17 @@ def _start(
     attempt = 1 + max((run.attempt for run in tried), default=0)
     last = following if step is Step.NARROW else last
     return replace(found, run=_start_surely(jobs, done.stream, first, last, attempt))
+
+
+def _at_work(store: Store, jobs: Jobs, stream: str, now: datetime, terms: Terms) -> Run | None:
+    """The run that refreshes the stream's views anyway, by the present configuration."""
+    for run in jobs.runs(now):
+        if run.active and (run.stream == stream or (run.stream in terms.together and run.attempt == 1)):
+            last = epochs.read(store, run.stream, run.last)
+            same = last is not None and last.config == terms.config
+            if same and not job_closed_marker.is_closed(store, run.name):
+                return run
+    return None
 
 
 def _serves(store: Store, run: Run, pending: epochs.Epoch, together: Collection[str]) -> bool:

@@ -23,6 +23,7 @@ from firn.runs import session_policy
 from firn.runs.emr import EmrJobs
 from firn.runs.job_runs import Jobs
 from firn.settings import Settings
+from firn.views.view_sources import sources_of
 
 Log = logging.Logger | Any  # Powertools' logger, which is not a logging.Logger
 _SERVICE: Final = "dispatch"  # whichever function does it
@@ -60,8 +61,9 @@ def job_policy(settings: Settings, store: Store, stream: str, last: int, attempt
     streams = [config.streams[name] for name in names if name in config.streams]
     partition = settings.emr_role.split(":")[1] if settings.emr_role.startswith("arn:") else "aws"
     leaving = [to for name in names for to in _leaving(store, config, name)]
+    views = [found for one in streams if (found := sources_of(config, one.name)) is not None]
     return session_policy.policy(
-        streams, settings.staging, settings.warehouse, partition, settings.catalog_uri, leaving
+        streams, settings.staging, settings.warehouse, partition, settings.catalog_uri, leaving, views
     )
 
 
@@ -78,7 +80,8 @@ def _leaving(store: Store, config: Config, stream: str) -> list[str]:
 
 
 def _terms(config: Config, stream: StreamConfig) -> Terms:
-    return Terms(config.sha, stream.commit, stream.generation, config.sharing(stream.name))
+    views = sources_of(config, stream.name)
+    return Terms(config.sha, stream.commit, stream.generation, config.sharing(stream.name), views)
 
 
 def run(

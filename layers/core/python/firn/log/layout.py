@@ -11,7 +11,7 @@
     pulls/{stream}/{source}/{n:020d}.plan, .done                pulls/{stream}/{source}/state.json, columns.json
     sinks/{stream}/state.json                                   sinks/{stream}/{pipeline}/{n:020d}.plan, .done
     attempts/{stream}/progress.json                             backfills/…: log/backfill_layout.py
-    alerts/…: log/alert_log.py
+    views/{stream}/state.json                                   alerts/…: log/alert_log.py
     tier/{table's slug}.json                                    reads/{table's slug}/{yyyy}/{mm}/{dd}/{hh}-{hash}.json
 
 A batch id is `{stream}.{ms:012x}{random:016x}`: it sorts by time inside its stream, is safe in URLs and file names,
@@ -307,6 +307,11 @@ def sinks_state_path(stream: str) -> str:
 def sink_prefix(stream: str, pipeline: str) -> str:
     """Below which the plans of a file sink lie, and the manifests of those that are written."""
     return f"sinks/{stream}/{pipeline}"
+
+
+def views_state_path(stream: str) -> str:
+    """How the views are that jobs of `stream` refresh, as a job saw them last; overwritten."""
+    return f"views/{stream}/state.json"
 
 
 def plan_path(stream: str, pipeline: str, n: int) -> str:

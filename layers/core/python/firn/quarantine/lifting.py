@@ -6,6 +6,7 @@ from firn.errors import FirnError
 from firn.log import holds, layout
 from firn.log.holds import How
 from firn.log.store import Store
+from firn.views import state as views
 
 
 class NotResumed(FirnError):
@@ -23,6 +24,8 @@ def resume(store: Store, stream: str, table: str | None, epoch: int | None, how:
     held = known.all_held(0)
     name = table or (f"epoch {epoch}" if epoch is not None else "stream")
     found = held.get(name)
+    if found is None and table is not None and how == "retry" and views.try_now(store, stream, table, now):
+        return f"resumed {table}: the view is refreshed by the next job, which starts at once"
     if found is None:
         what = f"stream {stream} itself" if name == "stream" else f"{name} of stream {stream}"
         there = ", ".join(held) or "nothing"

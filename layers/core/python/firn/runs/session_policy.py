@@ -17,6 +17,7 @@ from firn.config.model import StreamConfig, TableRule
 from firn.config.names import FACTS, slug
 from firn.errors import EventError
 from firn.runs.job_runs import PREFIX
+from firn.views.view_sources import ViewSources
 
 LONGEST: Final = 2048
 GLUE: Final = "glue://"
@@ -33,11 +34,13 @@ def policy(
     partition: str = "aws",
     catalog: str = "",
     files: Sequence[str] = (),
+    views: Sequence[ViewSources] = (),
 ) -> str | None:
     """The policy for a job of these streams, as JSON; None unless staging is in S3, or if even the widest is too long.
 
     `staging`, `warehouse`, `catalog`: URLs; `partition`: the first part of the account's ARNs; `files`: addresses of
-    file sinks beside those of `streams`. What a job may do in a warehouse on Azure or Google, its identity there says.
+    file sinks beside those of `streams`; `views`: what the views of `streams` read. What a job may do in a warehouse on
+    Azure or Google, its identity there says.
     """
     log, lake = urlsplit(staging), urlsplit(warehouse)
     if log.scheme != "s3" or lake.scheme not in ("s3", "gs", "abfss"):
@@ -48,7 +51,7 @@ def policy(
     buckets = [one.netloc for one in (log, lake) if one.scheme == "s3"]
     sinks = _sinks([*named, *files], arn, buckets)
     place = arn + _place(lake.netloc, lake.path) if lake.scheme == "s3" else None
-    for objects, known in _ways(streams, arn + _place(log.netloc, log.path), place, tables):
+    for objects, known in _ways(streams, views, arn + _place(log.netloc, log.path), place, tables):
         text = _document([f"{arn}{bucket}/*" for bucket in buckets], objects + sinks, known)
         if len(text) <= LONGEST:
             return text
@@ -83,7 +86,7 @@ def _document(buckets: Sequence[str], objects: Sequence[str], tables: Sequence[s
 
 
 def _ways(
-    streams: Sequence[StreamConfig], log: str, lake: str | None, glue: str | None
+    streams: Sequence[StreamConfig], views: Sequence[ViewSources], log: str, lake: str | None, glue: str | None
 ) -> Iterable[tuple[list[str], list[str]]]:
     """From the narrowest to the widest: objects in S3, tables in Glue."""
     common = [f"{log}/config/*", f"{log}/code/*", f"{log}/tier/*"]
@@ -92,7 +95,13 @@ def _ways(
     each += [f"{log}/jobs/{PREFIX}{s.name}-*" for s in streams]
     # A sink that firn.yaml no longer names is written out under the next configuration.
     each += [f"{log}/sinks/{s.name}/*" for s in streams]
+    # What views read of other streams, and up to which cut.
+    each += [f"{log}/views/{one.stream}/*" for one in views]
+    own = {s.name for s in streams}
+    each += [f"{log}/cuts/{name}/*" for name in sorted({name for one in views for name in one.streams} - own)]
+    others = {table for one in views for table, feeding in one.feeders.items() if not own.issuperset(feeding)}
     rules = [rule for s in streams for rule in s.targets if rule.to]
+    rules += [TableRule(str(table), str(table)) for table in sorted(others)]
     for logs in (common + each, [f"{log}/*"]):
         for depth, depth_in_glue in _DEPTHS:
             files = {f"{lake}/{place}" for rule in rules for place in _places(rule, depth)} if lake else set()

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from firn.backfill import progress
 from firn.changes.envelopes.registry import KNOWN
 from firn.changes.positions import by_arrival
-from firn.config.model import StreamConfig
+from firn.config.model import Config, StreamConfig
 from firn.config.modes import KEYLESS
 from firn.config.names import TableName
 from firn.deployment.terminal import counted
@@ -21,6 +21,8 @@ from firn.maintenance.health_report import report
 from firn.maintenance.launcher import feeding, is_unfed
 from firn.sinks import report as report_of_sinks
 from firn.status import letter_counts
+from firn.status.view_status import ViewStatus, view_statuses
+from firn.status.view_status import ages as view_ages
 from firn.status.waiting import age, ages
 
 
@@ -69,7 +71,8 @@ class StreamStatus:
     """One stream. `pending`: staged and in no epoch; `sealed`: in an epoch, in no cut. `dead_waiting`:
     dead letters that no replay has taken. `oldest_seconds`: how long the oldest uncommitted change has waited, and
     `oldest_by_table` that of each table (at most: an epoch does not say which of its batches a table is in); None and
-    left out where none waits. `freshness` is that of the last hour's commits. `notes` are for people."""
+    left out where none waits; that of a view tells how long it is behind. `freshness` is that of the last hour's
+    commits. `notes` are for people."""
 
     stream: str
     pending_events: int
@@ -87,6 +90,7 @@ class StreamStatus:
     oldest_by_table: dict[str, float]
     freshness: Freshness
     notes: tuple[str, ...]
+    views: tuple[ViewStatus, ...] = ()
 
 
 def commits_by_stream(store: Store, since: datetime) -> dict[str, list[Commit]]:
@@ -123,7 +127,7 @@ def readable_statuses(
     for name in sorted(config.streams):
         its = [one for one in tables if one.stream == name]
         try:
-            found.append(_status(store, config.streams[name], its, now, now - window))
+            found.append(_status(store, config, config.streams[name], its, now, now - window))
         except UnreadableBatch as error:
             unread[name] = error
     return found, unread
@@ -146,9 +150,10 @@ def table_debts(store: Store, now: datetime) -> list[dict[str, Any]]:
 
 
 def _status(
-    store: Store, settings: StreamConfig, tables: Sequence[Table], now: datetime, since: datetime
+    store: Store, config: Config, settings: StreamConfig, tables: Sequence[Table], now: datetime, since: datetime
 ) -> StreamStatus:
     stream = settings.name
+    views = view_statuses(store, config, stream, now)
     committed = cuts.newest(store, stream)
     cut = cuts.read(store, stream, committed) if committed else None
     known = holds.read_all(store, stream)
@@ -171,6 +176,7 @@ def _status(
         )
     notes += [_retyped(one) for one in tables if one.retyped]
     notes += report_of_sinks.notes(store, settings)
+    notes += [note for one in views if (note := one.note(stream)) is not None]
     notes += progress.notes(store, stream)
     notes += [note for one in tables if (note := fed_no_more(settings, one)) is not None]
     if waiting:
@@ -187,11 +193,12 @@ def _status(
         dead_waiting=waiting,
         keyless_tables=keyless,
         without_position=positionless,
-        quarantined=known.names(settings.generation),
+        quarantined=(*known.names(settings.generation), *(f"view {one.view}" for one in views if one.quarantined)),
         oldest_seconds=age(store, found.first, now),
-        oldest_by_table=ages(store, settings, found, cut, now),
+        oldest_by_table=ages(store, settings, found, cut, now) | dict(view_ages(views)),
         freshness=freshness.measured(freshness.read_commits(store, stream, since)),
         notes=tuple(notes),
+        views=tuple(views),
     )
 
 

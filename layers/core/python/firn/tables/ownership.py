@@ -7,11 +7,12 @@ epochs would count as the second's own, and its rows as rows of the same source.
 from collections.abc import Iterable, Sequence
 
 from firn.config import reach
+from firn.config.modes import VIEW
 from firn.config.names import TableName
 from firn.log import cuts, epochs
 from firn.log.store import Store
 from firn.tables.locations import below, spelled
-from firn.tables.table_state import EPOCH, TableState
+from firn.tables.table_state import EPOCH, MODE, TableState
 
 
 def barred(table: TableName, databases: Sequence[str]) -> str | None:
@@ -35,11 +36,30 @@ def refusal(
     committed = any(name.startswith(EPOCH) for summary in state.ancestry for name in summary)
     if (state.key() is None and not committed) or _is_ours(store, tuple(streams), table, state):
         return None
+    return _elsewhere(table, state, warehouse)
+
+
+def _elsewhere(table: TableName, state: TableState, warehouse: str) -> str:
     return (
         f"{table} lies at {state.location}, outside of the warehouse {warehouse}: it is another deployment's, and is "
         f"left alone. Give the tables of this one another namespace in firn.yaml, such as dev_{table.namespace} "
         "(and in GlueDatabases of template.yaml)"
     )
+
+
+def refusal_of_view(table: TableName, state: TableState | None, warehouse: str, *, made: bool) -> str | None:
+    """Why a view is not to be made of the table that is there under its name; None if it may be. Pure. `made`: whether
+    this deployment has refreshed it before. A view takes the place of no other table: its rows would be lost."""
+    if state is None:
+        return None
+    if state.properties.get(MODE) != VIEW:
+        return (
+            f"{table} is there, and is no view: its rows are not replaced by those of a query. Give the view another "
+            "name in firn.yaml, or drop the table"
+        )
+    if made or below(spelled(warehouse), spelled(state.location)) is not None:
+        return None
+    return _elsewhere(table, state, warehouse)
 
 
 def _is_ours(store: Store, streams: Sequence[str], table: TableName, state: TableState) -> bool:
