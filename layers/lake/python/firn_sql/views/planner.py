@@ -1,6 +1,6 @@
 """The query of a view as a plan: what it says is checked, and every name in it resolved."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Final
 
 from firn_sql.check import HIDDEN
@@ -54,10 +54,12 @@ def plan(sql: str, tables: Mapping[str, SourceTable]) -> Plan:
 
 def _mentioned(tree: Node) -> Sequence[str]:
     """What a query says that may be a column's name. Raises Undecided for too much of it."""
+    nodes = [node for node, _ in all_nodes(tree)]
+    tables = {str(name).lower() for node in nodes for name in _table_names(node)}
     found: dict[str, None] = {}
     references = 0
-    for node, _ in all_nodes(tree):
-        for one in _names(node):
+    for node in nodes:
+        for one in _names(node, tables):
             references += 1
             if not one.lower().startswith(HIDDEN):
                 found[one.lower()] = None
@@ -66,8 +68,14 @@ def _mentioned(tree: Node) -> Sequence[str]:
     return tuple(found)
 
 
-def _names(node: Node) -> Iterator[str]:
-    yield from node.get("column_names", ())
+def _table_names(node: Node) -> Iterator[str]:
+    if node.get("type") in ("BASE_TABLE", "SUBQUERY"):
+        yield from filter(None, (node.get("alias"), *node.get("qualified_name", {}).get("path", ())[-1:]))
+
+
+def _names(node: Node, tables: Set[str]) -> Iterator[str]:
+    path = node.get("column_names", ())
+    yield from path[1:] if len(path) > 1 and path[0].lower() in tables else path
     if node.get("type") == "JOIN":
         yield from node.get("using_columns") or ()
     if node.get("class") == "STAR":

@@ -217,7 +217,7 @@ class Relations(ABC):
                 if equalities(ready, root, one):
                     break
             else:
-                if any(one.guessed for one in left):
+                if any(one.guessed for one in conditions):
                     raise Undecided
                 raise self._refuse(
                     node, "two tables are joined that nothing makes equal: each change could touch all rows",
@@ -266,7 +266,10 @@ class Relations(ABC):
             between = [one for one in every if self._reads_outer(one, inner)]
             within = self._conditions([one for one in every if one not in between], inner, "WHERE")
             other = self._joined(query, [one.operator for one in relations], within)
-            return self._pair(node, root, other, kind, self._conditions(between, inner, "WHERE"))
+            joined = self._conditions(between, inner, "WHERE")
+            if any(one.guessed for one in within) and not equalities(joined, root, other):
+                raise Undecided
+            return self._pair(node, root, other, kind, joined)
         if node["subquery_type"] != "ANY" or node.get("comparison_type") != "COMPARE_EQUAL":
             raise self._refuse(node, "a query stands within an expression", "join its result: JOIN (SELECT …) ON …")
         if negated:
