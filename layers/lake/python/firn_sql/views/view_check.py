@@ -15,6 +15,8 @@ from firn_sql.views.scope import Perhaps
 
 UNKNOWN: Final = SourceTable({}, (IDENTITY,), open=True)
 """A table of which nothing is known."""
+_EITHER_WAY: Final = ("there is no ", "it gives two columns", "a column is neither ", "names that begin with ")
+"""What is no better where all of a view is made again."""
 _FULL: Final = allowed.FUNCTIONS | allowed.AGGREGATES | functions.AGGREGATES
 
 
@@ -40,10 +42,8 @@ def check_view(
     except Undecided:
         return UNKNOWN
     except SqlRefused as refused:
-        try:
-            check_full(tree, text)
-        except SqlRefused:
-            raise refused from None
+        if refused.reason.startswith(_EITHER_WAY) or not _may_be_full(tree, text):
+            raise
         instead = f"{refused.instead}, or refresh: full beside the SQL"
         raise SqlRefused(refused.line, refused.column, refused.reason, instead) from None
     sure = {one: "" for one in names if not isinstance(one, Perhaps)}
@@ -63,10 +63,18 @@ def check_full(tree: Node, text: Text) -> None:
         if node.get("type") == "SHOW_REF":
             raise text.refuse(here, "this tells of tables, not of rows", "write SELECT … FROM and a table")
         if node.get("class") in ("FUNCTION", "WINDOW") and low and low not in _FULL:
-            raise text.refuse(here, *allowed.refusal(low))
+            raise text.refuse(here, *allowed.refusal_in_view(low))
         for one in (*node.get("column_names", ()), node.get("alias") or ""):
             if one.lower().startswith(HIDDEN):
                 raise text.refuse(here, f"names that begin with {HIDDEN} are Firn's own", "write another name")
+
+
+def _may_be_full(tree: Node, text: Text) -> bool:
+    try:
+        check_full(tree, text)
+    except SqlRefused:
+        return False
+    return True
 
 
 def _parsed(sql: str, text: Text) -> Node:
@@ -116,4 +124,4 @@ def _check_values(tree: Node, text: Text) -> None:
         at = offset(node, 0)
         is_value = len(path) == 1 and path[0].lower() in (allowed.VALUES | allowed.NOW)
         if is_value and node.get("class") == "COLUMN_REF" and text.utf8[at : at + 1] != b'"':
-            raise text.refuse(at, *allowed.refusal(path[0].lower()))
+            raise text.refuse(at, *allowed.refusal_in_view(path[0].lower()))
