@@ -27,6 +27,8 @@ ASSUMED: Final = 10
 """Rows of a value, where nothing says how many different ones there are."""
 _MOST: Final = 10**15
 _WORDS: Final = 60  # characters of an expression
+_DEEPEST: Final = 3  # expressions in expressions
+_LONGEST: Final = 5_000  # characters of a tree
 
 
 @dataclass(frozen=True)
@@ -110,18 +112,45 @@ def _kept(node: Operator, *, is_root: bool, sums: bool) -> str:
 
 def _words(node: Operator, values: Sequence[Expression]) -> str:
     """Expressions with the names that tables have for columns."""
+    text = ", ".join(Expression(_shown(node, one.node, 0)).sql for one in values).replace('"…"', "…")
+    return text if len(text) <= _WORDS else text[: _WORDS - 1] + "…"
+
+
+def _shown(node: Operator, value: Node, depth: int) -> Node:
+    """An expression over an operator's columns as one over columns of tables."""
 
     def named(one: Node) -> Node | None:
         if one.get("class") != "COLUMN_REF":
             return None
-        found = _origin(node, Expression(one))
-        if found is None:
-            return None
-        scan, name = found
-        return {**one, "column_names": [scan.source.rpartition(".")[2], name]}
+        if (found := _origin(node, Expression(one))) is not None:
+            return {**one, "column_names": [found[0].source.rpartition(".")[2], found[1]]}
+        below, made = _made(node, one["column_names"][0])
+        if made is None or depth >= _DEEPEST or len(made.said) > _LONGEST:
+            return {**one, "column_names": ["…"]}
+        return _shown(below, made.node, depth + 1)
 
-    text = ", ".join(Expression(replaced(one.node, named)).sql for one in values)
-    return text if len(text) <= _WORDS else text[: _WORDS - 1] + "…"
+    found: Node = replaced(value, named)
+    return found
+
+
+def _made(node: Operator, name: str) -> tuple[Operator, Expression | None]:
+    """What a column is computed from, and of which operator's columns."""
+    while True:
+        below = node.inputs()
+        made: Sequence[Expression] = ()
+        columns: Sequence[str] = ()
+        if isinstance(node, Project):
+            made, columns = node.values, node.columns
+        elif isinstance(node, Group):
+            made, columns = (*node.keys, *node.aggregates), node.columns
+        elif isinstance(node, Window):
+            made, columns = node.functions, node.columns[len(node.columns) - len(node.functions) :]
+        if name in columns:
+            return below[0], made[columns.index(name)]
+        found = next((one for one in below if name in one.every), None)
+        if found is None or isinstance(node, Union):
+            return node, None
+        node = found
 
 
 def _origin(node: Operator, value: Expression) -> tuple[Scan, str] | None:
@@ -158,6 +187,7 @@ class _Estimate:
         self._source = source
         self._reads: dict[str, float] = {}
         self._assumed = False
+        self._known: dict[int, tuple[float, bool]] = {}
 
     def cost(self, *, sums: bool) -> Cost:
         group = self._plan.group
@@ -194,10 +224,10 @@ class _Estimate:
 
     def _joined(self, node: Join, below: Sequence[float]) -> float:
         sides = ((node.left, node.left_keys), (node.right, node.right_keys))
-        touched = sum(min(one, self._distinct(*side)) for one, side in zip(below, sides, strict=True))
+        different = self._different(node)
+        touched = sum(map(min, below, different))
         of_value = []
-        for side, keys in sides:
-            each = self._distinct(side, keys)
+        for (side, keys), each in zip(sides, different, strict=True):
             self._read(side, keys, 2 * min(1, touched / max(1, each)))
             of_value.append(self._rows(side) / max(1, each))
         left, right = below
@@ -232,7 +262,7 @@ class _Estimate:
             if values is not None and all(one.columns <= frozenset(side.every) for one in values):
                 self._read(side, values, share)
                 found = self._rows(side) * share
-                self._read(other, keys, min(share if share > 1 else 1, found / max(1, self._distinct(other, keys))))
+                self._read(other, keys, min(max(share, 1), found / self._different(node)[far]))
                 return
         for side, _ in sides:
             self._read(side, None, share)
@@ -259,14 +289,23 @@ class _Estimate:
 
     def _rows(self, node: Operator) -> float:
         """About how many rows an operator has: at most, where conditions leave some out."""
+        if id(node) not in self._known:
+            before, self._assumed = self._assumed, False
+            rows = self._counted(node)
+            self._known[id(node)] = rows, self._assumed
+            self._assumed = before
+        rows, assumed = self._known[id(node)]
+        self._assumed |= assumed
+        return rows
+
+    def _counted(self, node: Operator) -> float:
         if isinstance(node, Scan):
             return self._facts[node.source].rows
         if isinstance(node, Join):
             left, right = self._rows(node.left), self._rows(node.right)
             if node.kind in ("SEMI", "ANTI"):
                 return left
-            each = max(self._distinct(node.left, node.left_keys), self._distinct(node.right, node.right_keys), 1)
-            pairs = left * right / each
+            pairs = left * right / max(self._different(node))
             least = {"LEFT": left, "RIGHT": right, "FULL": max(left, right)}.get(node.kind, 0)
             return max(pairs, least)
         if isinstance(node, Group):
@@ -274,6 +313,20 @@ class _Estimate:
         if isinstance(node, Top):
             return min(node.limit, self._rows(node.input))
         return sum(map(self._rows, node.inputs()))
+
+    def _different(self, node: Join) -> list[float]:
+        """The different values by which each side joins; one that is not known is no more than the other."""
+        found = []
+        before = self._assumed
+        for side, keys in ((node.left, node.left_keys), (node.right, node.right_keys)):
+            self._assumed = False
+            found.append((self._distinct(side, keys), self._assumed))
+        (left, left_assumed), (right, right_assumed) = found
+        self._assumed = before or (left_assumed and right_assumed)
+        if left_assumed != right_assumed:
+            least = min(left, right)
+            return [least, right] if left_assumed else [left, least]
+        return [left, right]
 
     def _distinct(self, node: Operator, values: Sequence[Expression]) -> float:
         """About how many different values there are together; 1 of none."""
