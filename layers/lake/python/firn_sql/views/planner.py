@@ -16,6 +16,7 @@ __all__ = ["SourceTable", "Undecided", "plan"]
 MOST_SELECTS: Final = 30
 MOST_BYTES: Final = 100_000
 _MOST_GUESSES: Final = 1_000_000
+_SOME: Final = "…"  # a column of an open table of which nothing is said
 
 
 def plan(sql: str, tables: Mapping[str, SourceTable]) -> Plan:
@@ -56,7 +57,7 @@ def _mentioned(tree: Node) -> Sequence[str]:
     """What a query says that may be a column's name. Raises Undecided for too much of it."""
     nodes = [node for node, _ in all_nodes(tree)]
     tables = {str(name).lower() for node in nodes for name in _table_names(node)}
-    found: dict[str, None] = {}
+    found: dict[str, None] = {_SOME: None}
     references = 0
     for node in nodes:
         for one in _names(node, tables):
