@@ -362,14 +362,11 @@ class Config:
 
     def care_of(self, table: TableName) -> Care:
         """How a target table is looked after: a view as it says, else by the first rule that feeds it, else as all."""
-        views = (view for stream in self.streams.values() for view in stream.views)
-        if (found := next((view for view in views if view.table == table), None)) is not None:
-            return found.rule.care
-        for stream in self.streams.values():
-            for rule in stream.targets:
-                if rule.feeds(table):
-                    return rule.care
-        return self.care
+        streams = self.streams.values()
+        views = (view.rule for stream in streams for view in stream.views if view.table == table)
+        rules = (rule for stream in streams for rule in stream.targets if rule.feeds(table))
+        found = next(views, None) or next(rules, None)
+        return self.care if found is None else found.care
 
     @property
     def has_schemas(self) -> bool:
