@@ -6,8 +6,7 @@ is the reader's to say. tests/property/test_config_schema.py holds the two toget
 https://json-schema.org/draft/2020-12
 """
 
-from collections.abc import Mapping
-from typing import Final, get_args
+from typing import get_args
 
 from firn.changes.decode.row_schema import UNITS, Invalid, Unknown
 from firn.changes.decode.source_encodings import BinaryMode, DecimalMode, IntervalMode, TimeMode, UnsignedMode
@@ -16,13 +15,9 @@ from firn.changes.metadata_columns import ASKED_METADATA
 from firn.config.catalogs import KINDS
 from firn.config.event_sources import KafkaOrder
 from firn.config.file_sinks import FileCompression, FileFormat
-from firn.config.file_writing import NEWEST_FORMAT, OLDEST_FORMAT
-from firn.config.file_writing_reader import Codec
-from firn.config.maintenance import FEWEST_SNAPSHOTS, MOST_SNAPSHOTS, Expirer
-from firn.config.model import AuthBy, SnapshotReads, Update, Way, Write
+from firn.config.model import AuthBy, SnapshotReads, Update, Way
 from firn.config.modes import FED
 from firn.config.pull_source import Plugin
-from firn.config.storage_classes import known_classes
 from firn.config.views_reader import Refresh
 from firn_cli.alert_shapes import alerts
 from firn_cli.json_shapes import (
@@ -34,7 +29,6 @@ from firn_cli.json_shapes import (
     free,
     list_of,
     named,
-    number,
     quantity,
     section,
     text,
@@ -42,9 +36,7 @@ from firn_cli.json_shapes import (
     whole,
     words,
 )
-
-_DURATION: Final = r"^\s*\d{1,12}\s*[smhdSMHD]\s*$"
-_SIZE: Final = r"^\s*\d{1,12}\s*([kKmMgGtT][iI]?)?[bB]\s*$"
+from firn_cli.table_shapes import DURATION, SIZE, common_care, written
 
 
 def schema() -> Schema:
@@ -58,7 +50,7 @@ def schema() -> Schema:
                 "s3://acme-lake/warehouse",
             ),
             "targets": named("Deployments for `firn --target NAME COMMAND`.", _target()),
-            "care": _common_care(),
+            "care": common_care(),
             "query": section(
                 "Who may read tables over HTTP.", {"auth": _auth("Who may read; a deployment without it lets nobody.")}
             ),
@@ -122,7 +114,7 @@ def _source() -> Schema:
             "plugin": words("The slot's output plugin.", get_args(Plugin), "pgoutput"),
             "secret": text("Where the password is: secretsmanager:NAME, ssm:/NAME or file:/PATH."),
             "iam": flag("Log in with an IAM token instead of a password.", "false"),
-            "linger": quantity("How long a run goes on reading after the last change.", _DURATION, "50s", zero=True),
+            "linger": quantity("How long a run goes on reading after the last change.", DURATION, "50s", zero=True),
         },
         required=["postgres"],
     )
@@ -138,9 +130,9 @@ def _stream() -> Schema:
             "backlog": section(
                 "How much may wait for its commit; beyond it a POST gets a 429.",
                 {
-                    "bytes": quantity("Staged bytes.", _SIZE, "10GB"),
+                    "bytes": quantity("Staged bytes.", SIZE, "10GB"),
                     "events": whole("Changes.", 1, None, "any number"),
-                    "age": quantity("Age of the oldest change that waits.", _DURATION, "any"),
+                    "age": quantity("Age of the oldest change that waits.", DURATION, "any"),
                 },
             ),
             "debezium": _debezium(),
@@ -174,11 +166,11 @@ def _commit() -> Schema:
     return section(
         "When staged changes are committed.",
         {
-            "every": quantity("At the latest so long after the first change.", _DURATION, "60s"),
-            "size": quantity("Or once so much is staged.", _SIZE, "100MB"),
-            "fresh": quantity("While a job is up, changes wait only so long.", _DURATION, "2s"),
-            "linger": quantity("A job stays up so long after its last change.", _DURATION, "60s", zero=True),
-            "max_size": quantity("What one epoch holds at most.", _SIZE, "256MB"),
+            "every": quantity("At the latest so long after the first change.", DURATION, "60s"),
+            "size": quantity("Or once so much is staged.", SIZE, "100MB"),
+            "fresh": quantity("While a job is up, changes wait only so long.", DURATION, "2s"),
+            "linger": quantity("A job stays up so long after its last change.", DURATION, "60s", zero=True),
+            "max_size": quantity("What one epoch holds at most.", SIZE, "256MB"),
             "max_events": whole("The same, in changes.", 1, None, "5000000"),
         },
     )
@@ -246,7 +238,7 @@ def _rule() -> Schema:
             },
             "invalid": words("What becomes of rows that don't fit the schema.", get_args(Invalid), "dead_letter"),
             "unknown": words("What becomes of fields that it doesn't name.", get_args(Unknown), "keep"),
-            **_written(),
+            **written(),
         },
     )
     return found | {"anyOf": [{"type": "null"}, {"required": ["to"]}, {"required": ["ignore"]}]}
@@ -264,8 +256,8 @@ def _pipeline() -> Schema:
             "roll": section(
                 "When files are written.",
                 {
-                    "every": quantity("Once what waits is so old.", _DURATION, "300s"),
-                    "size": quantity("Or takes so much of the log.", _SIZE, "100MB"),
+                    "every": quantity("Once what waits is so old.", DURATION, "300s"),
+                    "size": quantity("Or takes so much of the log.", SIZE, "100MB"),
                 },
             ),
         },
@@ -278,7 +270,7 @@ def _pipeline() -> Schema:
             "mode": words("mirror: at every cut the SELECT over the source's mirror.", FED, "append"),
             "key": texts("Of a mirror: its key, by the names that the SQL gives."),
             "files": files,
-            **_written(),
+            **written(),
         },
         required=["sql"],
     )
@@ -289,89 +281,11 @@ def _view() -> Schema:
         "A query, kept up to date by what changed.",
         {
             "sql": text("SELECT … FROM namespace.table; tables of streams, of pipelines, or other views."),
-            "every": quantity("Not more often; without it at each cut.", _DURATION, "0s", zero=True),
+            "every": quantity("Not more often; without it at each cut.", DURATION, "0s", zero=True),
             "refresh": words("full: all of it is made again each time.", get_args(Refresh), "incremental"),
-            **_written(),
+            **written(),
         },
         required=["sql"],
-    )
-
-
-def _written() -> Mapping[str, Schema]:
-    """What rules, pipelines and views say of their table's files."""
-    bloom = section(
-        "",
-        {
-            "columns": texts("The columns, or key."),
-            "fpp": number("Share of wrong hits, 0.0001 to 0.5.", "0.01"),
-            "max_bytes": quantity("Largest filter.", _SIZE, "1MB"),
-        },
-        required=["columns"],
-    )
-    return {
-        "write": words("How rows leave a mirror.", get_args(Write), "merge-on-read"),
-        "partition_by": texts("Columns, or day(c), bucket(16, c), truncate(8, c), …."),
-        "bloom": {"description": "Columns with Bloom filters, or key.", "anyOf": [texts(""), bloom]},
-        "compression": words("Of data files.", get_args(Codec), "zstd"),
-        "compression_level": whole("1 to 22 of zstd, 1 to 9 of gzip.", 1, 22, "3"),
-        "target_file_size": quantity("About how large data files become.", _SIZE, "128MB"),
-        "properties": free("Further properties of the Iceberg table that say how it is written.", TEXT),
-        "format": whole("Iceberg's format version.", OLDEST_FORMAT, NEWEST_FORMAT, "2"),
-        "care": _care(),
-    }
-
-
-def _common_care() -> Schema:
-    found = _care()
-    named = texts("Tables that no stream feeds and care looks after; reports.* names several.", null=True)
-    return found | {"properties": {"also": named, **found["properties"]}}
-
-
-def _care() -> Schema:
-    return section(
-        "How tables are looked after.",
-        {
-            "compact": section(
-                "Rewriting files.",
-                {
-                    "on": flag("false: large files are never rewritten.", "true"),
-                    "target": quantity("About how large data files become.", _SIZE, "128MB"),
-                    "budget": quantity("How much of a table an hour may rewrite.", _SIZE, "2GB"),
-                    "sort_by": texts("Columns that order the rows of files.", null=True),
-                    "zorder_by": texts("Or columns along a curve through them.", null=True),
-                },
-            ),
-            "expire": section(
-                "Letting snapshots go.",
-                {
-                    "by": words("Who does it: a REST catalog itself, else Firn.", get_args(Expirer), None),
-                    "keep": quantity("Younger snapshots stay.", _DURATION, "5d"),
-                    "at_least": whole("So many stay however old.", FEWEST_SNAPSHOTS, MOST_SNAPSHOTS, "100"),
-                    "at_most": whole("No more than so many stay.", FEWEST_SNAPSHOTS, MOST_SNAPSHOTS, "1000"),
-                    "orphans_after": quantity("Unknown files go when older.", _DURATION, "3d"),
-                },
-            ),
-            "statistics": section(
-                "What optimizers are told of distinct values and partitions.",
-                {
-                    "columns": texts("Columns whose distinct values are counted.", null=True),
-                    "partitions": flag("What each partition holds.", "false"),
-                    "every": quantity("Not more often.", _DURATION, "1d"),
-                },
-            ),
-            "tier": section(
-                "Moving cold files to a cheaper class.",
-                {
-                    "cold_after": quantity(
-                        "Not written for so long: cold.",
-                        r"^\s*(\d{1,12}\s*[smhdSMHD]|[nN][eE][vV][eE][rR])\s*$",
-                        "never",
-                    ),
-                    "predictive": flag("Or where recorded reads say that it saves money.", "false"),
-                    "class": words("Where cold files go.", known_classes(None), "the first of the storage"),
-                },
-            ),
-        },
     )
 
 

@@ -48,6 +48,7 @@ from firn_cli.commands import (
     tables,
     tier,
     up,
+    views,
 )
 
 app = typer.Typer(
@@ -99,6 +100,7 @@ app.add_typer(alerts.app)
 app.add_typer(cut.app, name="cut")
 app.add_typer(config.app)
 app.add_typer(pipelines.app)
+app.add_typer(views.app)
 app.add_typer(sources.app)
 app.add_typer(refs.app, name="refs")
 

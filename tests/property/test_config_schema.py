@@ -110,6 +110,8 @@ def test_every_section_has_the_settings_that_the_reader_knows(path: tuple[str, .
     if "pipelines" in path and path[-1] != "x":
         target = "" if "files" in path else "INSERT INTO a.c "
         top["streams"]["x"]["pipelines"]["x"]["sql"] = f"{target}SELECT * FROM x.y"
+    if "views" in path and path[-1] != "x":
+        top["views"]["x"]["sql"] = "SELECT * FROM a.b"
     if path[:1] == ("sources",):
         below["postgres"] = "postgresql://a@localhost/b"
     told = re.findall(rf"{UNKNOWN}: is not a setting; write (?:one of )?([^\n]*)", refuses(json.dumps(top)))

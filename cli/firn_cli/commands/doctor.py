@@ -210,9 +210,9 @@ def configuration(file: Path) -> Check:
     try:
         config = parse(config_text(file), str(file))
         if find_spec("duckdb") is not None:
-            from firn_sql.configured import check_pipelines
+            from firn_sql.configured import check_sql
 
-            check_pipelines(config, str(file))
+            check_sql(config, str(file))
     except FirnError as error:
         return Check("config", False, str(error), f"fix {file} as it says")
     tables = sum(len(stream.tables) for stream in config.streams.values())

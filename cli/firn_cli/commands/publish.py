@@ -36,11 +36,11 @@ def publish(store: "Store", file: Path, reach: "Reach | None", *, check: bool = 
     from firn.config.schema_changes import check_schemas
     from firn.deployment.config_text import config_text
     from firn.log import published_configs
-    from firn_sql.configured import check_pipelines
+    from firn_sql.configured import check_sql
 
     text = config_text(file)
     new = parse(text, str(file))
-    check_pipelines(new, str(file))
+    check_sql(new, str(file))
     old = published_configs.find(store)  # none yet, or one that an older Firn took: the new one is what matters
     if reach is not None:
         reach.check(new)

@@ -19,7 +19,7 @@ from firn.deployment.config_text import config_text
 from firn.errors import FirnError
 from firn.log.published_configs import publish
 from firn.log.store import open_store
-from firn_sql.configured import check_pipelines
+from firn_sql.configured import check_sql
 
 
 def make_topics(config: Config) -> None:
@@ -58,7 +58,7 @@ def passed_over(config: Config, environment: Mapping[str, str]) -> Iterator[str]
 def main(staging: str, path: str) -> int:
     """Check the file, store it by its hash and point to it. Returns the exit code."""
     try:
-        config = publish(open_store(staging), config_text(Path(path)), path, check_pipelines)
+        config = publish(open_store(staging), config_text(Path(path)), path, check_sql)
         make_topics(config)
     except FirnError as error:
         print(error, file=sys.stderr)

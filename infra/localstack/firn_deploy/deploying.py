@@ -18,7 +18,7 @@ from firn_deploy.daemon import Daemon
 from firn_lake.tiering.lifecycle import apply_rules
 from firn_local.environment import REPOSITORY, TEMPLATE
 from firn_local.intrinsics import load
-from firn_sql.configured import check_pipelines
+from firn_sql.configured import check_sql
 
 Step = Callable[[str], AbstractContextManager[None]]
 """Around each part that takes its time: says what is done."""
@@ -208,7 +208,7 @@ def _publish(stack: Stack, config: Path) -> bool:
     stack.use_environment()
     store = open_store(stack.staging)
     before = get(store, layout.CONFIG_POINTER)
-    published_configs.publish(store, text, str(config), check_pipelines)
+    published_configs.publish(store, text, str(config), check_sql)
     return get(store, layout.CONFIG_POINTER) != before
 
 

@@ -131,3 +131,18 @@ def refusal(function: str) -> tuple[str, str]:
         f"{function} is not one of the functions that pipelines have",
         f"write {close[0]}" if close else "write one that docs/pipelines.md lists",
     )
+
+
+def refusal_in_view(function: str) -> tuple[str, str]:
+    """The same of a function in a view."""
+    if function in (NOW | _CLOCK):
+        return (
+            f"{function} is another time at each refresh",
+            "take a time from the rows, or write it in the query that reads the view",
+        )
+    if function in _VOLATILE:
+        return f"{function} gives another value each time", "take the value from the rows, or md5(…) of their columns"
+    if function in ("glob", "query", "query_table") or function.startswith(_FILES):
+        return f"{function} reads what is no table of Firn", "write the table as namespace.table"
+    reason, instead = refusal(function)
+    return reason.replace("pipelines", "views"), instead.replace("the event", "the rows")

@@ -58,15 +58,13 @@ def parse(sql: str) -> Node:
         reason = str(told.get("error_message", "")).partition("\n")[0][:300]
         if "expression depth" in reason or "not implemented" in str(told.get("error_type")):
             raise (
-                too_deep(text, 0)
-                if "depth" in reason
-                else text.refuse(0, "this is no query", "write INSERT INTO namespace.table SELECT … FROM source")
+                too_deep(text, 0) if "depth" in reason else text.refuse(0, "this is no query", "write SELECT … FROM …")
             )
         position = str(told.get("position", "0"))
         raise text.refuse(int(position) if position.isdecimal() else 0, f"DuckDB can't read it: {reason}", _CORRECT)
     statements = told["statements"]
     if len(statements) != 1:
-        raise text.refuse(0, "there are several statements", "write one statement, and a pipeline for each other one")
+        raise text.refuse(0, "there are several statements", "write one of them")
     node: Node = statements[0]["node"]
     return node
 

@@ -178,7 +178,7 @@ class TableRule:
 
     def feeds(self, table: TableName) -> bool:
         """Whether `table` may be a target of this rule, by its name."""
-        return may_fill(self.to, str(table))
+        return may_fill(self.to.replace("{schema}", self._schema or "{schema}"), str(table))
 
     def feeds_namespace(self, namespace: str) -> bool:
         """Whether a target of this rule may lie in `namespace`, by its name."""
@@ -361,12 +361,12 @@ class Config:
     alerts: "Alerts | None" = None
 
     def care_of(self, table: TableName) -> Care:
-        """How a target table is looked after: by the first rule that feeds it, else as all are."""
-        for stream in self.streams.values():
-            for rule in stream.targets:
-                if rule.feeds(table):
-                    return rule.care
-        return self.care
+        """How a target table is looked after: a view as it says, else by the first rule that feeds it, else as all."""
+        streams = self.streams.values()
+        views = (view.rule for stream in streams for view in stream.views if view.table == table)
+        rules = (rule for stream in streams for rule in stream.targets if rule.feeds(table))
+        found = next(views, None) or next(rules, None)
+        return self.care if found is None else found.care
 
     @property
     def has_schemas(self) -> bool:

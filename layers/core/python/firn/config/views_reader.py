@@ -19,6 +19,7 @@ from firn.config.shared_tables import Placed, target_text
 from firn.config.sql_text import SqlRefused, Token, tables_in
 from firn.config.table_rules_reader import read_partitions, unfit_names
 from firn.config.views import View
+from firn.config.yaml_tree import Scalar
 
 Refresh = Literal["incremental", "full"]
 KEYS: Final = (
@@ -39,6 +40,7 @@ _MOVED: Final = {
     "schedule": "is not a setting; write every: 60s, or leave it out for each cut",
 }
 _EXAMPLE: Final = "write SELECT … FROM namespace.table"
+_NAMELESS: Final = TableName("views", "nameless")
 _Sources = Mapping[TableName, Token]
 
 
@@ -56,17 +58,19 @@ def read_views(
         )
         section.problems.add(section.line, section.path, text)
         return dict(streams)
-    named = {name: table for name in section.names if (table := _table(name, section)) is not None}
-    _check_names(named, section, streams, placed)
+    named: dict[str, TableName] = {}
     read: dict[TableName, _Sources] = {}
     views: dict[TableName, View] = {}
-    for name, table in named.items():
-        one = section.section(name)
+    for name in section.names:
+        table, one = _table(name, section), section.section(name)
         one.allow_only(KEYS, _MOVED)
         sources = _sources(one)
-        view = _view(table, one, tuple(sources), care)
-        if view is not None:
-            read[table], views[table] = sources, view
+        view = _view(table or _NAMELESS, one, tuple(sources), care)
+        if table is not None:
+            named[name] = table
+            if sources:
+                read[table], views[table] = sources, view
+    _check_names(named, section, streams, placed)
     feeds = _Feeds(streams)
     everything = frozenset(named.values())
     for table, sources in read.items():
@@ -136,8 +140,7 @@ def _sources(section: Section) -> _Sources:
     return found
 
 
-def _view(table: TableName, section: Section, sources: tuple[TableName, ...], care: Care) -> View | None:
-    """None if its SQL can't be read."""
+def _view(table: TableName, section: Section, sources: tuple[TableName, ...], care: Care) -> View:
     bloom, bloom_size = read_bloom(section)
     writing = read_file_writing(section)
     rule = TableRule(
@@ -155,10 +158,9 @@ def _view(table: TableName, section: Section, sources: tuple[TableName, ...], ca
         section.note("bloom", "key says nothing of a view, which has none; write bloom: [order_id]")
     every = section.parsed("every", quantities.seconds_or_none, 0, "60s")
     refresh: Refresh = section.choice("refresh", Refresh, "way to refresh", "incremental")
-    if not sources:
-        return None
-    sql = section.text("sql", "") or ""
-    return View(table, sql, sources, rule, every, refresh == "full", section.line_of("sql"))
+    sql = section.node("sql")
+    text = sql.text if isinstance(sql, Scalar) else ""
+    return View(table, text, sources, rule, every, refresh == "full", section.line_of("sql"))
 
 
 def _check_names(

@@ -29,7 +29,7 @@ def publish(
     """Check `text`, store it under its hash and make it the current configuration. A schema follows the one before it
     as far as its table can.
 
-    `check` is asked about what was read of the file of that name too: firn_sql.configured.check_pipelines, where people
+    `check` is asked about what was read of the file of that name too: firn_sql.configured.check_sql, where people
     write it. Raises ConfigError (nothing is stored then), StorageUnavailable, UnknownOutcome.
     """
     from firn.config.reader import parse

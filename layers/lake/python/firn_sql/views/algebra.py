@@ -13,7 +13,9 @@ from typing import Any, Final
 
 from firn_sql.parse_tree import Node, all_nodes, written
 
-_PLACES: Final = ("query_location", "query_location_length")
+GUESSED: Final = "firn_guessed"
+"""What a node has that is a column of one of several tables whose columns are not known."""
+_UNSAID: Final = ("query_location", "query_location_length", GUESSED)
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,11 @@ class Expression:
         """The column that it is, if it is one and nothing else."""
         names: Sequence[str] = self.node.get("column_names", ())
         return names[0] if self.node.get("class") == "COLUMN_REF" and len(names) == 1 else None
+
+    @property
+    def guessed(self) -> bool:
+        """Whether it reads a column that is perhaps another one."""
+        return any(one.get(GUESSED) for one, _ in all_nodes(self.node))
 
     @property
     def sql(self) -> str:
@@ -261,7 +268,7 @@ def _said(node: Node) -> str:
         if isinstance(value, list):
             return [plain(one) for one in value]
         if isinstance(value, dict):
-            return {key: "" if key == "alias" else plain(one) for key, one in value.items() if key not in _PLACES}
+            return {key: "" if key == "alias" else plain(one) for key, one in value.items() if key not in _UNSAID}
         return value
 
     return json.dumps(plain(node), sort_keys=True)

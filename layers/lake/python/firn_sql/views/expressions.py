@@ -43,7 +43,7 @@ def check(root: Node, text: Text) -> None:
                 why = f"{low} is not one of the functions over rows that views have"
                 raise text.refuse(first_place(node, 0), why, "write one of " + ", ".join(sorted(functions.PLAIN)))
             if low not in allowed.FUNCTIONS and not functions.is_aggregate(node):
-                raise text.refuse(first_place(node, 0), *allowed.refusal(low))
+                raise text.refuse(first_place(node, 0), *allowed.refusal_in_view(low))
             if low == "unnest":
                 raise text.refuse(
                     first_place(node, 0), "UNNEST makes several rows of one", "write a pipeline that does it"

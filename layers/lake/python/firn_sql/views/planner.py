@@ -1,6 +1,6 @@
 """The query of a view as a plan: what it says is checked, and every name in it resolved."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Final
 
 from firn_sql.check import HIDDEN
@@ -9,16 +9,21 @@ from firn_sql.views import algebra, functions
 from firn_sql.views.algebra import Expression, Filter, Group, Operator, Plan, Project, Top, Union, Window
 from firn_sql.views.expressions import aggregates, calls, check, name_of, swapped
 from firn_sql.views.relations import Known, Relations, SourceTable
-from firn_sql.views.scope import Scope, of_columns
+from firn_sql.views.scope import Perhaps, Scope, Undecided, of_columns
 
-__all__ = ["SourceTable", "plan"]
+__all__ = ["SourceTable", "Undecided", "plan"]
 
 MOST_SELECTS: Final = 30
 MOST_BYTES: Final = 100_000
+_MOST_GUESSES: Final = 1_000_000
+_SOME: Final = "…"  # a column of an open table of which nothing is said
 
 
 def plan(sql: str, tables: Mapping[str, SourceTable]) -> Plan:
-    """The plan of a view. tables: by the names that SQL may say, in lower case. Raises SqlRefused."""
+    """The plan of a view. tables: by the names that SQL may say, in lower case.
+
+    Raises SqlRefused; Undecided where that depends on columns of open tables.
+    """
     text = Text(sql.encode())
     if len(text.utf8) > MOST_BYTES:
         raise text.refuse(0, f"it has more than {MOST_BYTES:,} bytes", "write a view over another one")
@@ -33,16 +38,51 @@ def plan(sql: str, tables: Mapping[str, SourceTable]) -> Plan:
             raise too_deep(text, 0)
     if selects > MOST_SELECTS:
         raise text.refuse(0, f"there are more than {MOST_SELECTS} SELECTs", "write a view over another one")
-    planner = _Planner(text, tables)
+    is_open = any(one.open for one in tables.values())
+    planner = _Planner(text, tables, _mentioned(tree) if is_open else ())
     root, names = planner.query(tree, {}, None)
     seen: dict[str, str] = {}
     for name in names:
+        if isinstance(name, Perhaps):
+            continue
         if name.lower() in seen or not name.strip():
             raise text.refuse(0, f"it gives two columns {name[:60]!r}", "write AS another name")
         if name.lower().startswith(HIDDEN):
             raise text.refuse(0, f"names that begin with {HIDDEN} are Firn's own", "write AS another name")
         seen[name.lower()] = name
     return Plan(root, names)
+
+
+def _mentioned(tree: Node) -> Sequence[str]:
+    """What a query says that may be a column's name. Raises Undecided for too much of it."""
+    nodes = [node for node, _ in all_nodes(tree)]
+    tables = {str(name).lower() for node in nodes for name in _table_names(node)}
+    found: dict[str, None] = {_SOME: None}
+    references = 0
+    for node in nodes:
+        for one in _names(node, tables):
+            references += 1
+            if not one.lower().startswith(HIDDEN):
+                found[one.lower()] = None
+    if references * len(found) > _MOST_GUESSES:
+        raise Undecided
+    return tuple(found)
+
+
+def _table_names(node: Node) -> Iterator[str]:
+    if node.get("type") in ("BASE_TABLE", "SUBQUERY"):
+        yield from filter(None, (node.get("alias"), *node.get("qualified_name", {}).get("path", ())[-1:]))
+
+
+def _names(node: Node, tables: Set[str]) -> Iterator[str]:
+    path = node.get("column_names", ())
+    yield from path[1:] if len(path) > 1 and path[0].lower() in tables else path
+    if node.get("type") == "JOIN":
+        yield from node.get("using_columns") or ()
+    if node.get("class") == "STAR":
+        yield from node.get("exclude_list", ())
+        yield from (one["key"] for one in node.get("replace_list", ()))
+        yield from (one["key"]["column"] for one in node.get("rename_list", ()))
 
 
 class _Planner(Relations):
@@ -68,6 +108,8 @@ class _Planner(Relations):
         names = parts[0][1]
         for child, (_, own) in zip(node["children"], parts, strict=True):
             if len(own) != len(names):
+                if any(isinstance(one, Perhaps) for one in (*own, *names)):
+                    raise Undecided
                 raise self._refuse(
                     child, f"{len(own)} columns stand below {len(names)}", "write as many in each SELECT"
                 )
@@ -84,7 +126,7 @@ class _Planner(Relations):
             raise self._refuse(node, "a sample takes other rows each time", "write a WHERE, such as id % 10 = 0")
         root, scope = self._from(node, known, outer)
         names, values = self._values(node, scope)
-        scope = scope.with_aliases({name.lower(): one for name, one in zip(names, values, strict=True)})
+        scope = scope.with_aliases(names, values)
         having = scope.resolved(node["having"], alias_first=True) if node.get("having") else None
         qualify = scope.resolved(node["qualify"]) if node.get("qualify") else None
         everything = [*values, *filter(None, [having, qualify])]
@@ -172,8 +214,7 @@ class _Planner(Relations):
                     names.append(name)
                     values.append(value)
                 continue
-            known = {name.lower(): value for name, value in zip(names, values, strict=True)}
-            values.append(scope.with_aliases(known).resolved(one))
+            values.append(scope.with_aliases(names, values).resolved(one))
             names.append(one.get("alias") or name_of(one))
         return names, values
 
@@ -216,6 +257,8 @@ class _Planner(Relations):
             result = swapped(value, seen)
             strange = result.columns - set(found.columns)
             if strange:
+                if any(one.guessed for one in (value, *keys)):
+                    raise Undecided
                 where = next(one for one, _ in all_nodes(value.node) if one.get("column_names", [""])[0] in strange)
                 raise self._refuse(where, "a column is neither in GROUP BY nor within a function over rows",
                                    "write it in GROUP BY, or any_value(…)")  # fmt: skip

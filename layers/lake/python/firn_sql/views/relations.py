@@ -12,7 +12,7 @@ from firn_sql.views import algebra
 from firn_sql.views.algebra import Expression, Join, Operator, Scan
 from firn_sql.views.conditions import all_of, comparison, conjuncts, equalities, filtered, subquery
 from firn_sql.views.expressions import check, no_rows
-from firn_sql.views.scope import Item, Scope, of_columns
+from firn_sql.views.scope import Item, Perhaps, Scope, Undecided, of_columns
 
 Known = Mapping[str, tuple[Node, "Known"]]
 """WITH tables by name, each with those that it may read itself."""
@@ -26,10 +26,12 @@ class SourceTable:
 
     columns  name -> type, in DuckDB's words; SQL sees those that do not begin with _firn_
     key      the columns that tell its rows apart
+    open     whether it may have more columns, of any name: where SQL is checked before there is a table
     """
 
     columns: Mapping[str, str]
     key: tuple[str, ...]
+    open: bool = False
 
     @property
     def seen(self) -> tuple[str, ...]:
@@ -59,9 +61,11 @@ class Relation:
 class Relations(ABC):
     """Plans FROM and WHERE. Each column of a plan gets a number; a WITH table is planned wherever it is read."""
 
-    def __init__(self, text: Text, tables: Mapping[str, SourceTable]) -> None:
+    def __init__(self, text: Text, tables: Mapping[str, SourceTable], mentioned: Sequence[str] = ()) -> None:
+        """mentioned: what an open table may call its columns."""
         self._text = text
         self._tables = tables
+        self._mentioned = mentioned
         self._numbers = count()
         self._scans = 0
 
@@ -141,12 +145,16 @@ class Relations(ABC):
             raise self._refuse(node, f"there is no table {name[:100]!r}", f"write one that Firn feeds: {known_names}")
         if not table.key:
             raise self._refuse(node, f"{name[:100]} has no key", "declare one, or write refresh: full")
-        columns = {one: self._new() for one in dict.fromkeys((*table.seen, *table.key))}
+        seen = table.seen
+        if table.open:
+            there = {one.lower() for one in seen}
+            seen = (*seen, *(Perhaps(one) for one in self._mentioned if one not in there))
+        columns = {one: self._new() for one in dict.fromkeys((*seen, *table.key))}
         root = Scan(
-            tuple(columns[one] for one in table.seen), tuple(columns[one] for one in table.key), name.lower(),
+            tuple(columns[one] for one in seen), tuple(columns[one] for one in table.key), name.lower(),
             {column: one for one, column in columns.items()},
         )  # fmt: skip
-        return Relation(root, of_columns(alias or path[-1], table.seen, root.columns))
+        return Relation(root, of_columns(alias or path[-1], seen, root.columns))
 
     def _join(self, node: Node, known: Known, conditions: list[Node]) -> list[Relation]:
         kind = node["join_type"]
@@ -209,6 +217,8 @@ class Relations(ABC):
                 if equalities(ready, root, one):
                     break
             else:
+                if any(one.guessed for one in conditions):
+                    raise Undecided
                 raise self._refuse(
                     node, "two tables are joined that nothing makes equal: each change could touch all rows",
                     "write JOIN … ON a.x = b.y",
@@ -223,6 +233,8 @@ class Relations(ABC):
     ) -> Operator:
         equal = equalities(conditions, left, right)
         if not equal:
+            if any(one.guessed for one in conditions):
+                raise Undecided
             why = "a join compares nothing with =: each change could touch all rows"
             raise self._refuse(node, why, "write ON a = b")
         used = {one.said for one, _, _ in equal}
@@ -254,12 +266,17 @@ class Relations(ABC):
             between = [one for one in every if self._reads_outer(one, inner)]
             within = self._conditions([one for one in every if one not in between], inner, "WHERE")
             other = self._joined(query, [one.operator for one in relations], within)
-            return self._pair(node, root, other, kind, self._conditions(between, inner, "WHERE"))
+            joined = self._conditions(between, inner, "WHERE")
+            if any(one.guessed for one in within) and not equalities(joined, root, other):
+                raise Undecided
+            return self._pair(node, root, other, kind, joined)
         if node["subquery_type"] != "ANY" or node.get("comparison_type") != "COMPARE_EQUAL":
             raise self._refuse(node, "a query stands within an expression", "join its result: JOIN (SELECT …) ON …")
         if negated:
             raise self._refuse(node, "NOT IN is unknown as soon as one value is null", "write NOT EXISTS (SELECT …)")
-        other, _ = self.query(query, known, None)
+        other, names = self.query(query, known, None)
+        if any(isinstance(one, Perhaps) for one in names):
+            raise Undecided
         if len(other.columns) != 1:
             raise self._refuse(node, f"IN compares with {len(other.columns)} columns", "write one")
         child = scope.resolved(node["child"])

@@ -5,13 +5,21 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from firn_sql.parse_tree import Node, Text, offset
-from firn_sql.views.algebra import Expression, column_node, replaced
+from firn_sql.views.algebra import GUESSED, Expression, column_node, replaced
 
 _EXTRACT: Final[Node] = {
     "class": "FUNCTION", "type": "FUNCTION", "alias": "", "function_name": "struct_extract", "schema": "",
     "filter": None, "order_bys": {"type": "ORDER_MODIFIER", "orders": []}, "distinct": False, "is_operator": False,
     "export_state": False, "catalog": "", "qualified_name": {"path": ["struct_extract"]},
 }  # fmt: skip
+
+
+class Perhaps(str):
+    """The name of a column that may be there or not: of a table whose columns are not all known (SourceTable.open)."""
+
+
+class Undecided(Exception):
+    """Whether a query is refused depends on columns that are not known here."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +31,16 @@ class Item:
     value: Expression
     hidden: bool = False  # not part of `*`
 
+    @property
+    def is_sure(self) -> bool:
+        """Whether it is there."""
+        return not isinstance(self.name, Perhaps)
+
+    @property
+    def guessed(self) -> Expression:
+        """Its value, perhaps another one's."""
+        return self.value if self.is_sure else Expression({**self.value.node, GUESSED: True})
+
 
 @dataclass(frozen=True)
 class Scope:
@@ -33,9 +51,10 @@ class Scope:
     outer: "Scope | None" = None
     aliases: Mapping[str, Expression] = field(default_factory=dict)
 
-    def with_aliases(self, aliases: Mapping[str, Expression]) -> "Scope":
+    def with_aliases(self, names: Sequence[str], values: Sequence[Expression]) -> "Scope":
         """It with the names that the SELECT gives its columns."""
-        return replace(self, aliases=aliases)
+        pairs = zip(names, values, strict=True)
+        return replace(self, aliases={name.lower(): one for name, one in pairs if not isinstance(name, Perhaps)})
 
     def resolved(self, node: Node, *, alias_first: bool = False) -> Expression:
         """An expression with the plan's columns in place of names. Raises SqlRefused."""
@@ -64,7 +83,7 @@ class Scope:
                 raise self.text.refuse(offset(node, 0), f"* has no column {one[:60]!r}", "write one that FROM has")
         return [
             (renamed.get(one.name.lower(), one.name),
-             self.resolved(values[one.name.lower()]) if one.name.lower() in values else one.value)
+             self.resolved(values[one.name.lower()]) if one.name.lower() in values else one.guessed)
             for one in here if one.name.lower() not in left_out
         ]  # fmt: skip
 
@@ -74,13 +93,13 @@ class Scope:
         if alias_first and alias is not None:
             return alias
         found = self._found(path, node)
-        if found is not None:
-            if alias is not None and alias.said != found.said:
+        if found is not None and (alias is None or found[1]):
+            if alias is not None and alias.said != found[0].said:
                 raise self.text.refuse(
                     offset(node, 0), f"{path[0][:60]!r} is a column of FROM and an AS of this SELECT",
                     "write table.column, or call the other one otherwise",
                 )  # fmt: skip
-            return found
+            return found[0]
         if alias is not None:
             return alias
         if self.outer is not None:
@@ -89,7 +108,8 @@ class Scope:
             offset(node, 0), f"there is no column {'.'.join(path)[:60]!r} in FROM", "write one that a table of it has"
         )
 
-    def _found(self, path: Sequence[str], node: Node | None = None) -> Expression | None:
+    def _found(self, path: Sequence[str], node: Node | None = None) -> tuple[Expression, bool] | None:
+        """A column, and whether it is surely there."""
         low = [one.lower() for one in path]
         for depth in range(len(low) - 1, -1, -1):
             table, name = ".".join(low[:depth]), low[depth]
@@ -97,13 +117,18 @@ class Scope:
                 one for one in self.items
                 if one.name.lower() == name and (one.table.lower() == table if depth else not one.hidden)
             ]  # fmt: skip
+            sure = [one for one in here if one.is_sure]
+            if here and not sure:
+                many = len(here) > 1 or (self.outer is not None and not depth)
+                return _within(here[0].guessed if many else here[0].value, path[depth + 1 :]), False
+            here = sure
             if len(here) > 1:
                 where = " and ".join(dict.fromkeys(one.table for one in here))
                 raise self.text.refuse(
                     offset(node or {}, 0), f"{path[depth][:60]!r} is a column of {where[:100]}", "write table.column"
                 )
             if here:
-                return _within(here[0].value, path[depth + 1 :])
+                return _within(here[0].value, path[depth + 1 :]), True
         return None
 
 

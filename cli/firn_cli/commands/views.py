@@ -1,0 +1,216 @@
+"""`firn views`: the views of a configuration, and how each is kept and about what that costs."""
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from firn.deployment.target import find_stack
+from firn.deployment.terminal import counted, print_json, print_table, say
+from firn.errors import FirnError
+from firn_cli.options import DEFAULT_DIR, Dir, Json, Wide
+
+if TYPE_CHECKING:
+    from firn.config.model import Config
+    from firn.config.views import View
+    from firn_lake.lake import Lake
+    from firn_lake.lake_table import LakeTable
+    from firn_sql.views.planner import SourceTable
+    from firn_sql.views.refresh_cost import Facts
+
+app = typer.Typer(name="views", help="List views, and explain how one is kept.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="namespace.table, or the table alone if one view has it.")]
+_WHOLE: Final = "refresh: full makes all of it again each time"
+
+
+@app.command("list")
+def list_(folder: Dir = DEFAULT_DIR, wide: Wide = False, as_json: Json = False) -> None:
+    """List the views of the published configuration."""
+    from firn.log import published_configs
+
+    config = published_configs.current(find_stack(folder, running=False).store())
+    found = [
+        {
+            "view": str(one.table), "stream": stream.name, "refresh": "full" if one.full else "incremental",
+            "every": _every(one), "reads": list(map(str, one.sources)), "version": one.sha[:12],
+        }
+        for stream in config.streams.values() for one in stream.views
+    ]  # fmt: skip
+    if as_json:
+        print_json(found)
+    elif not found:
+        typer.echo("there are no views (docs/views.md says how to write them)", err=True)
+    else:
+        rows = [{**one, "reads": ", ".join(one["reads"])}.values() for one in found]
+        print_table(list(found[0]), [list(one) for one in rows], prose=("reads",), fold=("version",), wide=wide)
+
+
+def _every(view: "View") -> str:
+    return f"{view.every}s" if view.every else "cut"
+
+
+@app.command("explain")
+def explain(name: Name, folder: Dir = DEFAULT_DIR, as_json: Json = False) -> None:
+    """Show how each part of a view is kept, what it reads, and an estimate of what a refresh costs. Reads no rows."""
+    from firn.log import published_configs
+    from firn_lake.catalogs.stack_catalog import catalog_of
+    from firn_lake.lake import Lake
+
+    stack = find_stack(folder, running=False)
+    stream, view = _find(published_configs.current(stack.store()), name)
+    tables = {str(one): _table(Lake(catalog_of(stack), stack.store), str(one)) for one in view.sources}
+    told = _told(stream, view, tables)
+    if as_json:
+        print_json(told)
+    else:
+        _show(told)
+
+
+def _find(config: "Config", name: str) -> tuple[str, "View"]:
+    """A view, and the stream that refreshes it. Raises FirnError if there is none, or several."""
+    every = [(stream.name, one) for stream in config.streams.values() for one in stream.views]
+    found = [one for one in every if name == str(one[1].table)]
+    found = found or [one for one in every if name == one[1].table.table]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise FirnError(
+            f"several views are called {name!r}: write one of {', '.join(str(one.table) for _, one in found)}"
+        )
+    names = ", ".join(sorted(str(one.table) for _, one in every)[:20])
+    raise FirnError(f"there is no view {name!r}: " + (f"the configuration has {names}" if names else "there are none"))
+
+
+def _table(lake: "Lake", name: str) -> "LakeTable | None":
+    """None if it is not there yet."""
+    from firn_lake.tables import TableNotFound
+
+    try:
+        return lake.table(name)
+    except TableNotFound:
+        return None
+
+
+def _told(stream: str, view: "View", tables: "Mapping[str, LakeTable | None]") -> dict[str, Any]:
+    facts = {name: _facts(one) for name, one in tables.items()}
+    told: dict[str, Any] = {
+        "view": str(view.table), "stream": stream, "refresh": "full" if view.full else "incremental",
+        "every": _every(view), "version": view.sha[:12],
+        "tables": [
+            {"table": name, "key": list(facts[name].key), "rows": facts[name].rows if table is not None else None}
+            for name, table in tables.items()
+        ],
+    }  # fmt: skip
+    if view.full:
+        return told | {"sums": False, "why_no_sums": _WHOLE, "parts": [], "costs": [], "assumed": False}
+    return told | _plan_told(view, tables, facts)
+
+
+def _plan_told(view: "View", tables: "Mapping[str, LakeTable | None]", facts: "Mapping[str, Facts]") -> dict[str, Any]:
+    import duckdb
+
+    from firn.config.sql_text import SqlRefused
+    from firn_sql.views.planner import Undecided, plan
+    from firn_sql.views.refresh_cost import costs, parts
+    from firn_sql.views.sums import with_sums
+
+    known = {name.lower(): _source(one) for name, one in tables.items()}
+    try:
+        found = plan(view.sql, known)
+    except SqlRefused as refused:
+        raise FirnError(f"{view.table} can't be kept by what changed: {refused}") from refused
+    except Undecided:
+        missing = ", ".join(name for name, one in tables.items() if one is None)
+        raise FirnError(f"nothing can be said of {view.table} before there is {missing}") from None
+    if all(tables.values()):
+        summed, why = with_sums(found, known, duckdb.connect())
+    else:
+        summed, why = found, "its tables are not there yet, and their types are not known"
+    low = {name.lower(): one for name, one in facts.items()}
+    names = {name.lower(): name for name in facts}
+    estimates = costs(found, low, sums=summed.sums) if all(tables.values()) else []
+    return {
+        "sums": summed.sums,
+        "why_no_sums": why or None,
+        "parts": [
+            {"depth": one.depth, "part": names.get(one.what, one.what), "kept": one.kept}
+            for one in parts(found, sums=summed.sums)
+        ],
+        "costs": [
+            {
+                "changed": names[one.source],
+                "reads": {names[table]: rows for table, rows in one.reads.items()},
+                "view": one.view,
+            }
+            for one in estimates
+        ],
+        "assumed": any(one.assumed for one in estimates),
+    }
+
+
+def _source(table: "LakeTable | None") -> "SourceTable":
+    from firn.changes.decode.iceberg_fields import column_of
+    from firn_sql.views.source_tables import source_table
+    from firn_sql.views.view_check import UNKNOWN
+
+    if table is None:
+        return UNKNOWN
+    fields = json.loads(table.iceberg.metadata.schema().model_dump_json())["fields"]
+    columns = [column for one in fields if (column := column_of(one)) is not None]
+    return source_table(columns, _key(table))
+
+
+def _key(table: "LakeTable") -> tuple[str, ...]:
+    """What tells the rows of a table apart."""
+    from firn.changes.metadata_columns import IDENTITY
+    from firn.config.modes import MODES
+
+    mode = MODES.get(table.iceberg.properties.get("firn.mode", ""))
+    return table.key if mode is None or mode.keyed else (IDENTITY,)
+
+
+def _facts(table: "LakeTable | None") -> "Facts":
+    from firn_sql.views.refresh_cost import Facts
+
+    if table is None:
+        return Facts(0)
+    metadata = table.iceberg.metadata
+    names = {field.field_id: field.name for field in metadata.schema().fields}
+    counts = {}
+    for blob in (blob for one in metadata.statistics for blob in one.blob_metadata):
+        ndv = (blob.properties or {}).get("ndv", "")
+        if len(blob.fields) == 1 and blob.fields[0] in names and ndv.isdecimal() and len(ndv) < 16:
+            counts[names[blob.fields[0]]] = int(ndv)
+    return Facts(table.summary().rows or 0, _key(table), counts)
+
+
+def _show(told: dict[str, Any]) -> None:
+    from firn_sql.views.refresh_cost import ASSUMED, CHANGED
+
+    when = "at each cut" if told["every"] == "cut" else f"every {told['every']}"
+    say(f"{told['view']}: {told['refresh']}, {when}, with the stream {told['stream']}", err=True)
+    if told["parts"]:
+        shown = [("  " * one["depth"] + one["part"], one["kept"]) for one in told["parts"]]
+        print_table(["part", "kept by"], shown, prose=("part", "kept by"))
+        typer.echo()
+    rows = [(one["table"], ", ".join(one["key"]) or None, one["rows"]) for one in told["tables"]]
+    print_table(["table", "key", "rows"], rows)
+    if told["costs"]:
+        typer.echo()
+        read = "about so many rows are read"
+        print_table(["if these change", read], [(one["changed"], _reads(one)) for one in told["costs"]], prose=(read,))
+        text = f"an estimate for {CHANGED:,} changed rows: files hold other rows too, which are read with them"
+        if told["assumed"]:
+            text += f"; {ASSUMED} rows of a value are assumed where care.statistics counts none"
+        say(text, err=True)
+    if told["why_no_sums"]:
+        say(told["why_no_sums"] if told["refresh"] == "full" else f"no sums are kept: {told['why_no_sums']}", err=True)
+    if missing := [one["table"] for one in told["tables"] if one["rows"] is None]:
+        say(f"not there yet: {', '.join(missing)}", err=True)
+
+
+def _reads(one: dict[str, Any]) -> str:
+    said = [f"{rows:,} of {table}" for table, rows in one["reads"].items()]
+    return ", ".join([*said, f"{counted(one['view'], 'row')} of the view"])
