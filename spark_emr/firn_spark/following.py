@@ -9,26 +9,21 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from pyspark.sql import SparkSession
-
 from firn.changes.decode.types import Column, storable
-from firn.config.model import Config
 from firn.config.names import TableName
 from firn.config.pipelines import Pipeline
 from firn.config.sql_text import SqlRefused
 from firn.errors import TerminalError
-from firn.log.store import Store
-from firn.rebuild.plan import CannotRebuild
 from firn.tables.batch_facts import TableFacts
 from firn.tables.outcome import Outcome
-from firn.tables.routing import Target, mirrors_on
+from firn.tables.routing import Target
 from firn.tables.table_plan import planned
 from firn.tables.table_state import SEALED, TableState
 from firn_spark.files.retyped_files import finish_retype, retype_columns
 from firn_spark.pipelines.mirror_rows import Mirror
 from firn_spark.table_commit import RangeContext, TableCommit, tried
 from firn_spark.tables.alterations import upgrade
-from firn_spark.tables.evolve import Table, Tables
+from firn_spark.tables.evolve import Table
 from firn_sql.bound_sql import Bound, bound
 from firn_sql.check import check
 from firn_sql.mirrors import key_columns
@@ -49,34 +44,6 @@ def follow(context: RangeContext, pipeline: Pipeline, base: TableName, *, whole:
         return None
     outcome.seconds = round(time.monotonic() - started, 3)
     return outcome
-
-
-def made_again(
-    spark: SparkSession,
-    store: Store,
-    warehouse: str,
-    tables: Tables,
-    config: Config,
-    table: TableName,
-    *,
-    in_place: bool,
-) -> Outcome | None:
-    """A pipeline's mirror, all of it made again out of its base; None if the table is none. Raises CannotRebuild."""
-    for stream, settings in config.streams.items():
-        for pipeline, base, target in mirrors_on(settings):
-            if target != table:
-                continue
-            if not in_place:
-                raise CannotRebuild(
-                    f"{table} is the SQL of the pipeline {pipeline.name} over {base}, not of the log: firn rebuild "
-                    f"{table} --in-place makes it again out of {base}; firn rebuild {base} --check looks at {base}"
-                )
-            context = RangeContext(spark, store, stream, settings, warehouse, {}, 0, tables)
-            outcome = follow(context, pipeline, base, whole=True)
-            if outcome is None:
-                raise CannotRebuild(f"there is no {base}, on which {table} rests")
-            return outcome
-    return None
 
 
 def _once(context: RangeContext, pipeline: Pipeline, base_name: TableName, whole: bool) -> Outcome | None:

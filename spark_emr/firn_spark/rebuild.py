@@ -39,7 +39,7 @@ from firn_spark.branch import InPlace, Moved, Placed, times_rebuilt
 from firn_spark.commit import print_line
 from firn_spark.failures import failure_of
 from firn_spark.files import row_lookup
-from firn_spark.following import made_again
+from firn_spark.made_again import made_again
 from firn_spark.ranges import Ranges, Sealed
 from firn_spark.staged.batch_facts import facts_of
 from firn_spark.staged.kept_generations import batches_of, raw_in_place
@@ -187,7 +187,7 @@ class _Rebuild:
             self._in_place(self._live)
 
     def _followed(self) -> bool:
-        """Makes a mirror of a pipeline again, out of its base. -> whether the table is one."""
+        """Makes a mirror of a pipeline, or a view, again out of what it rests on. -> whether the table is one."""
         outcome = made_again(
             self._spark, self._store, self._warehouse, self._tables, self._config, self._request.table,
             in_place=self._request.in_place,

@@ -170,13 +170,15 @@ def _landed(work: _Work, summary: Mapping[str, str], whole: bool) -> int:
         why = "asked for" if whole else _why_whole(work, query)
         if not why and work.table is not None:
             try:
-                table = _with_changes(work, query, connection, work.table, summary)
+                return _snapshot(_with_changes(work, query, connection, work.table, summary))
             except NoDelta as error:
                 why = str(error)
-            else:
-                return int(table.head().snapshotId())
-        work.told["whole"] = why[:200]
-        table = _as_whole(work, query, connection, summary)
+    work.told["whole"] = why[:200]
+    with connected() as connection:  # what was found of changes takes no room any more
+        return _snapshot(_as_whole(work, _query(work, connection), connection, summary))
+
+
+def _snapshot(table: Table) -> int:
     return int(table.head().snapshotId())
 
 

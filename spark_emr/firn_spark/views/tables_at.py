@@ -70,10 +70,7 @@ class TablesAt:
         self._stored = stored
         self._numbers = count()
         self._whole: dict[str, str] = {}
-        self._changed = {
-            name: (self._made(self._columns(name), found.gone), self._made(self._columns(name), found.come))
-            for name, found in (changed or {}).items()
-        }
+        self._changed = {name: self._net(name, found) for name, found in (changed or {}).items()}
 
     def rows(self, source: str, cut: int, columns: Sequence[str], within: Within | None) -> str:
         """As the port says. Those of before are those of now without what came, and with what went."""
@@ -106,6 +103,16 @@ class TablesAt:
         found = [] if self._view is None else self._looked_up(self._view, [_ID], [ids], self._stored.columns, None)
         rows = self._made(self._stored.columns, found)
         return f"SELECT {listed(columns)} FROM ({self._stored.held(f'SELECT * FROM {rows}')})"
+
+    def _net(self, name: str, found: RowChanges) -> tuple[str, str]:
+        """Tables of what went and what came, without what did both."""
+        gone, come = (self._made(self._columns(name), some) for some in (found.gone, found.come))
+        if not found.gone or not found.come:
+            return gone, come
+        for one, other in ((gone, come), (come, gone)):
+            rows = f"SELECT * FROM {one} EXCEPT ALL SELECT * FROM {other}"
+            self._connection.execute(f"CREATE TEMP TABLE {one}_net AS {rows}")
+        return f"{gone}_net", f"{come}_net"
 
     def _columns(self, source: str) -> list[Column]:
         wanted = self._needed[source]

@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,14 @@ from pyspark.sql import SparkSession
 
 from firn.config.names import TableName
 from firn.log import published_configs
+from firn.views import due
+from firn_spark.tables.fence import CommitUnknown
+from firn_spark.views import refreshed as refreshed_view
+from firn_spark.views import view_table
+from tests.integration.spark.committing import Died
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import event
+from tests.integration.spark.test_pipelines_rebuild import rebuilt
 from tests.integration.spark.test_random_histories import histories
 from tests.soak import seeds
 
@@ -63,9 +70,9 @@ def check(lake: Lake, views: dict[str, str], tables: tuple[str, ...] = ("lake.a"
         assert bag(run.execute(f"FROM {name}").fetchall()) == bag(run.execute(sql).fetchall()), name
 
 
-def told(n: int, lsn: int = 0, op: str = "c", table: str = "a", **more: Any) -> dict[str, Any]:
-    row = {"id": n, "v": f"v{n % 3}", "w": "w", "n": n} | more
-    return event(op, lsn or 10 + n, None if op == "d" else row, row if op == "d" else None, table=table)
+def told(number: int, lsn: int = 0, op: str = "c", table: str = "a", **more: Any) -> dict[str, Any]:
+    row = {"id": number, "v": f"v{number % 3}", "w": "w", "n": number} | more
+    return event(op, lsn or 10 + number, None if op == "d" else row, row if op == "d" else None, table=table)
 
 
 def test_what_changed_is_all_that_a_refresh_looks_at(spark: SparkSession, tmp_path: Path) -> None:
@@ -105,7 +112,10 @@ def test_after_each_epoch_of_a_random_history_each_view_is_its_query(
 
 
 def test_another_sql_gives_a_view_other_columns_and_rows_in_one_snapshot(spark: SparkSession, tmp_path: Path) -> None:
-    first, then = {"lake.one": SUMS}, {"lake.one": "SELECT v, w, count(*) AS total, max(id) AS top FROM lake.a GROUP BY ALL"}
+    first, then = (
+        {"lake.one": SUMS},
+        {"lake.one": "SELECT v, w, count(*) AS total, max(id) AS top FROM lake.a GROUP BY ALL"},
+    )
     lake = Lake(spark, tmp_path, config(first))
     lake.land([told(n) for n in range(9)])
     refreshed(lake)
@@ -120,3 +130,95 @@ def test_another_sql_gives_a_view_other_columns_and_rows_in_one_snapshot(spark: 
     lake.land([told(10), told(2, 70, "d")])
     assert refreshed(lake)["lake.one"]["changes"] == 2
     check(lake, then, ("lake.a",))
+
+
+class Dies:
+    """A job that dies once: before it lands or after, or that gets no answer."""
+
+    def __init__(self, when: str) -> None:
+        self.when = when
+        self.died = False
+
+    def at(self, real: Any) -> Any:
+        def landing(*given: Any) -> None:
+            if self.died or self.when != "before":
+                real(*given)
+            if not self.died:
+                self.died = True
+                raise CommitUnknown("no answer") if self.when == "unsure" else Died
+
+        return landing
+
+
+@pytest.mark.parametrize("landed", ["before", "after", "unsure"])
+def test_a_job_that_dies_at_a_view_is_made_good_by_the_next(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, landed: str
+) -> None:
+    """At its first commit and at a later one; `unsure`: the catalog's answer is lost."""
+    monkeypatch.setattr(due, "_TRANSIENT", (timedelta(0), timedelta(0)))  # else the next job waits
+    lake = Lake(spark, tmp_path, config(VIEWS))
+    for n, some in enumerate(([told(one) for one in range(1, 9)] + [told(3, table="b")], [told(2, 50, "u", v="late")])):
+        lake.post(some)
+        sealed, dies = lake.seal(), Dies(landed)
+        with monkeypatch.context() as patch:
+            patch.setattr(view_table.Remake, "land", dies.at(view_table.Remake.land))
+            patch.setattr(refreshed_view, "land_rows", dies.at(refreshed_view.land_rows))
+            if landed == "unsure":
+                assert lake.commit(sealed) == 0, lake.lines
+            else:
+                with pytest.raises(Died):
+                    lake.commit(sealed)
+        assert lake.commit(sealed) == 0, lake.lines
+        check(lake, VIEWS)
+        times = [one["firn.epoch._view"] for one in lake.snapshots("lake.sums") if "firn.epoch._view" in one]
+        assert times == [str(one + 1) for one in range(n + 1)]
+
+
+def test_what_others_do_to_tables_and_views_is_made_good(spark: SparkSession, tmp_path: Path) -> None:
+    """Compaction changes nothing; rows that others write into a table count, and those in a view are found out."""
+    lake = Lake(spark, tmp_path, config(VIEWS))
+    for n in (1, 5, 9):
+        lake.land([told(n), told(n + 1), told(n, 30 + n, table="b")])
+    for name in ("a", "sums"):
+        lake.spark.sql(
+            f"CALL firn.system.rewrite_data_files(table => 'lake.{name}', options => map('rewrite-all', 'true'))"
+        )
+    lake.land([told(2, 50, "u", v="late")])
+    check(lake, VIEWS)
+    assert refreshed(lake)["lake.sums"] == {"lookup": "view", "changes": 2, "gone": 1, "come": 2}
+    lake.spark.sql("UPDATE firn.lake.a SET v = 'by hand' WHERE id = 5")
+    lake.spark.sql("DELETE FROM firn.lake.a WHERE id = 6")
+    lake.land([told(11)])
+    check(lake, VIEWS)
+    lake.spark.sql("DELETE FROM firn.lake.latest WHERE id = 9")
+    lake.land([told(9, 80, "u", n=0)])
+    refreshed(lake)
+    check(lake, VIEWS)
+    assert "were to go" in refreshed(lake)["lake.latest"]["whole"]
+
+
+def test_a_rebuild_makes_a_view_again(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(spark, tmp_path, config({"lake.sums": SUMS}))
+    lake.land([told(1), told(2)])
+    lake.spark.sql("DELETE FROM firn.lake.sums WHERE v = 'v1'")
+    assert rebuilt(lake, "lake.sums", in_place=True)["rows"] == 2
+    check(lake, {"lake.sums": SUMS}, ("lake.a",))
+    refused = rebuilt(lake, "lake.sums", check=True)
+    assert "the SQL of a view over lake.a" in refused["error"]
+    lake.land([told(1, 50, "u", v="x")])
+    check(lake, {"lake.sums": SUMS}, ("lake.a",))
+
+
+def test_a_retyped_and_a_renamed_column_of_a_table_reach_its_views(spark: SparkSession, tmp_path: Path) -> None:
+    views = {"lake.one": "SELECT w, max(n) AS top, sum(n) AS total FROM lake.a GROUP BY w"}
+    lake = Lake(spark, tmp_path, config(views))
+    lake.land([told(n) for n in range(9)])
+    lake.land([told(9, n=1.5)])
+    check(lake, views, ("lake.a",))
+    lake.land([told(3, 50, "u", n=2**40)])
+    check(lake, views, ("lake.a",))
+    lake.spark.sql("ALTER TABLE firn.lake.a DROP COLUMN w")
+    lake.post([event("c", 60, {"id": 20, "v": "a", "n": 1}, table="a")])
+    assert lake.commit(lake.seal()) == 0
+    line = next(line for line in lake.lines if line.get("table") == "lake.one")
+    assert (line["status"], "w" in line["error"]) == ("failed", True), line

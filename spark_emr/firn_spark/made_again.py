@@ -1,0 +1,66 @@
+"""Tables that are made of other tables, all of each made again at once: mirrors that pipelines make, and views."""
+
+from pyspark.sql import SparkSession
+
+from firn.config.model import Config
+from firn.config.names import TableName
+from firn.config.views import View
+from firn.log import cuts
+from firn.log.store import Store
+from firn.rebuild.plan import CannotRebuild
+from firn.tables.outcome import Outcome
+from firn.tables.routing import mirrors_on
+from firn.views.view_sources import sources_of
+from firn_spark.following import follow
+from firn_spark.table_commit import RangeContext
+from firn_spark.tables.evolve import Tables
+
+
+def made_again(
+    spark: SparkSession,
+    store: Store,
+    warehouse: str,
+    tables: Tables,
+    config: Config,
+    table: TableName,
+    *,
+    in_place: bool,
+) -> Outcome | None:
+    """A pipeline's mirror or a view, all of it made again out of what it rests on; None if the table is neither. Raises
+    CannotRebuild."""
+    for stream, settings in config.streams.items():
+        context = RangeContext(spark, store, stream, settings, warehouse, {}, 0, tables)
+        for pipeline, base, target in mirrors_on(settings):
+            if target == table:
+                _check(in_place, table, f"the SQL of the pipeline {pipeline.name} over {base}", str(base))
+                outcome = follow(context, pipeline, base, whole=True)
+                if outcome is None:
+                    raise CannotRebuild(f"there is no {base}, on which {table} rests")
+                return outcome
+        for view in settings.views:
+            if view.table == table:
+                read = ", ".join(map(str, view.sources))
+                _check(in_place, table, f"the SQL of a view over {read}", str(view.sources[0]))
+                return _refreshed(context, config, view)
+    return None
+
+
+def _check(in_place: bool, table: TableName, of: str, base: str) -> None:
+    if not in_place:
+        raise CannotRebuild(
+            f"{table} is {of}, not of the log: firn rebuild {table} --in-place makes it again out of that; "
+            f"firn rebuild {base} --check looks at {base}"
+        )
+
+
+def _refreshed(context: RangeContext, config: Config, view: View) -> Outcome:
+    from firn_spark.views.refreshed import refresh  # loads DuckDB
+
+    sources = sources_of(config, context.stream)
+    streams = sources.streams if sources is not None else ()
+    newest = {name: cut for name in streams if (cut := cuts.last(context.store, name)) is not None}
+    outcome = refresh(context, view, sources.cut_of(view, newest), whole=True) if sources is not None else None
+    if outcome is None:
+        read = " and ".join(map(str, view.sources))
+        raise CannotRebuild(f"there is no cut yet that has {read}, which {view.table} reads")
+    return outcome
