@@ -98,8 +98,7 @@ def dispatch(
     goes on.
     """
     if jobs is not None and (since := pause.since(store)) is not None:
-        quarantined = holds.read_all(store, stream).names(terms.generation)
-        return Dispatched(stream, quarantined=quarantined, paused=layout.instant(since))
+        return _paused(store, stream, terms, since)
     committed = cuts.newest(store, stream)
     sealer = _Sealer(store, stream, committed, terms, now, random)
     sealed = sealer.seal_due(tick, whole=force or reconcile, at_once=force)
@@ -107,8 +106,7 @@ def dispatch(
     _note_sealed_again(store, stream, known)
     cut = cuts.read(store, stream, committed) if committed else None
     fixed = rules.waiting_for_release(cut, known) or known.outgrown(terms.generation, committed)
-    files, failing_files = _files(store, stream, cut, now)
-    behind, failing_views = _views(store, terms, cut, now)
+    (files, failing_files), (behind, failing_views) = _files(store, stream, cut, now), _views(store, terms, cut, now)
     again = fixed or files
     waiting = _waiting(store, stream, committed, known)
     names = (*known.names(terms.generation), *failing_files, *failing_views)
@@ -121,8 +119,7 @@ def dispatch(
     while waiting:
         pending = [epoch for n in waiting if (epoch := epochs.read(store, stream, n)) is not None]
         if held := known.held_stream(terms.generation):
-            _log.error("stream %s is quarantined: %s; %s", stream, held.message, held.advice)
-            return replace(done, pending=(waiting[0], waiting[-1]), held=held.message)
+            return _held(done, held, waiting)
         if not again and not any(epoch.events for epoch in pending):
             _cut_without_job(store, stream, committed, waiting[-1], now)
             return done
@@ -141,6 +138,17 @@ def dispatch(
         _hold(store, stream, n, now)
         done = replace(done, quarantined=(*done.quarantined, f"epoch {n}"))
     return done
+
+
+def _paused(store: Store, stream: str, terms: Terms, since: datetime) -> Dispatched:
+    quarantined = holds.read_all(store, stream).names(terms.generation)
+    return Dispatched(stream, quarantined=quarantined, paused=layout.instant(since))
+
+
+def _held(done: Dispatched, held: holds.Quarantine, waiting: Sequence[int]) -> Dispatched:
+    """A stream that is quarantined: no job starts."""
+    _log.error("stream %s is quarantined: %s; %s", done.stream, held.message, held.advice)
+    return replace(done, pending=(waiting[0], waiting[-1]), held=held.message)
 
 
 def _hold(store: Store, stream: str, n: int, now: datetime) -> None:
