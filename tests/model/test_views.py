@@ -133,6 +133,9 @@ def broken(kind: str, table: TableName, error: type[Exception] = ValueError) -> 
 def test_a_view_of_which_jobs_die_keeps_no_other_waiting_and_no_table() -> None:
     lakes = settled(APART)
     lakes.fails = dying("commit", TOTALS)
+    lakes.order(3, 3)
+    lakes.work(2)
+    assert lakes.is_at_newest(next(one for one in lakes.views() if one.table == NAMED)), "the second job begins with it"
     for n in range(3, 9):
         lakes.order(n, n)
         lakes.work()
