@@ -23,7 +23,7 @@ from firn.ingest.accept import accept
 from firn.log import cuts, holds, job_closed_marker, layout, pause, published_configs
 from firn.log.store import Store
 from firn.runs.job_runs import Run
-from firn.views import state
+from firn.views import view_state
 from firn.views.cut import told
 from firn.views.due import Under
 from firn.views.view_sources import ViewSources, sources_of
@@ -332,7 +332,7 @@ class Lakes:
     def standings(self, stream: str) -> dict[TableName, Any]:
         sources = self.sources(stream)
         found = {name: one for name in sources.streams if (one := cuts.last(self.disk, name))}
-        states = state.read(self.disk, stream)
+        states = view_state.read(self.disk, stream)
         return {one.view.table: one for one in Under(sources, found, self.config.sha).standings(states)}
 
     def sources(self, stream: str) -> ViewSources:

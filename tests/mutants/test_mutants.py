@@ -28,6 +28,7 @@ from tests.mutants import (
     of_spark,
     of_sql,
     of_triggers,
+    of_views,
 )
 from tests.mutants.copy import NO_SETTINGS, ROOT, Copy, Mutant, Ran
 from tests.soak import LONG
@@ -35,7 +36,7 @@ from tests.soak import LONG
 QUICK = (
     *of_changes.MUTANTS, *of_log.MUTANTS, *of_jobs.MUTANTS, *of_lake.MUTANTS, *of_generations.MUTANTS,
     *of_sinks.MUTANTS, *of_sources.MUTANTS, *of_pipelines.MUTANTS, *of_sql.MUTANTS, *of_triggers.MUTANTS,
-    *of_backfill.MUTANTS, *of_alerts.MUTANTS,
+    *of_backfill.MUTANTS, *of_alerts.MUTANTS, *of_views.MUTANTS,
 )  # fmt: skip
 WITH_SPARK = of_spark.MUTANTS
 WITH_DRIVER = (*of_driver.MUTANTS, *of_pipelines.WITH_SPARK)

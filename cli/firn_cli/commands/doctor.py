@@ -216,10 +216,11 @@ def configuration(file: Path) -> Check:
     except FirnError as error:
         return Check("config", False, str(error), f"fix {file} as it says")
     tables = sum(len(stream.tables) for stream in config.streams.values())
-    found = sum(len(stream.pipelines) for stream in config.streams.values())
-    pipelines = f", {counted(found, 'pipeline')}" if found else ""
+    pipelines = sum(len(stream.pipelines) for stream in config.streams.values())
+    views = sum(len(stream.views) for stream in config.streams.values())
+    more = "".join(f", {counted(n, word)}" for n, word in ((pipelines, "pipeline"), (views, "view")) if n)
     return Check(
-        "config", True, f"{file}: {counted(len(config.streams), 'stream')}, {counted(tables, 'table rule')}{pipelines}"
+        "config", True, f"{file}: {counted(len(config.streams), 'stream')}, {counted(tables, 'table rule')}{more}"
     )
 
 

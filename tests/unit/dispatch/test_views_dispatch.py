@@ -8,10 +8,10 @@ from firn.log import cuts, epochs, holds, job_closed_marker, layout
 from firn.log.holds import Quarantine
 from firn.log.store import Store
 from firn.tables.failures import Failure
-from firn.views import due, state
+from firn.views import due, view_state
 from firn.views.due import Under
-from firn.views.state import ViewState, ViewStates
 from firn.views.view_sources import ViewSources
+from firn.views.view_state import ViewState, ViewStates
 from tests.faults.calls import Counting, WatchedStore
 from tests.unit.dispatch.jobs_list import MINUTE, NOW, ListOfJobs, run, stage
 from tests.unit.log.storage_faults import FaultyStore
@@ -43,7 +43,7 @@ def refreshed(store: Store, views: ViewSources = VIEWS) -> None:
     """What a turn leaves."""
     newest = {"shop": found} if (found := cuts.last(store, "shop")) else {}
     told = Under(views, newest, "c").standings(ViewStates())
-    state.write(store, "shop", ViewStates(views={str(one.view.table): due.done(one, NOW) for one in told}))
+    view_state.write(store, "shop", ViewStates(views={str(one.view.table): due.done(one, NOW) for one in told}))
 
 
 def test_a_view_that_is_behind_gets_an_empty_epoch_and_its_job_and_no_second_one() -> None:
@@ -82,7 +82,7 @@ def test_a_job_of_another_configuration_is_none_that_does() -> None:
 def test_one_that_fails_waits_and_then_has_a_job_of_its_own() -> None:
     store, jobs = begun()
     wrong = due.failed(ViewState(), Failure("terminal", "no such column"), NOW, run_config())
-    state.write(store, "shop", ViewStates(views={str(TOTALS.table): wrong}))
+    view_state.write(store, "shop", ViewStates(views={str(TOTALS.table): wrong}))
     done = run(store, jobs, NOW + timedelta(seconds=30), views=VIEWS)
     assert (done.run, done.quarantined) == (None, ("view v.totals",))
     assert at(store, jobs, 1).run is not None

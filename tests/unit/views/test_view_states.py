@@ -8,16 +8,16 @@ from obstore.store import MemoryStore
 from firn.log import layout
 from firn.log.store import get, put
 from firn.quarantine.lifting import NotResumed, resume
-from firn.views import state
-from firn.views.state import ViewState, ViewStates
+from firn.views import view_state
+from firn.views.view_state import ViewState, ViewStates
 
 
 def test_states_are_read_as_they_were_written() -> None:
     store = MemoryStore()
-    assert state.read(store, "shop") == ViewStates()
+    assert view_state.read(store, "shop") == ViewStates()
     told = ViewStates(seen={"shop": 3}, views={"v.a": ViewState("s", "d", {"shop": 3}, "2026-01-01T00:00:00.000Z")})
-    state.write(store, "shop", told)
-    assert state.read(store, "shop") == told
+    view_state.write(store, "shop", told)
+    assert view_state.read(store, "shop") == told
     assert get(store, "views/shop/state.json") is not None
 
 
@@ -25,21 +25,21 @@ def test_what_cannot_be_read_is_no_state() -> None:
     store = MemoryStore()
     for body in (b"", b"[]", b'{"format": 99}', b'{"format": 1, "views": {"v.a": {"tries": "x"}}}'):
         put(store, layout.views_state_path("shop"), body)
-        assert state.read(store, "shop") == ViewStates()
+        assert view_state.read(store, "shop") == ViewStates()
 
 
 def test_what_of_a_later_version_is_not_known_is_left_out() -> None:
     store = MemoryStore()
     put(store, layout.views_state_path("shop"), b'{"format": 1, "new": 1, "views": {"v.a": {"tries": 1, "more": 2}}}')
-    assert state.read(store, "shop").views == {"v.a": ViewState(tries=1)}
+    assert view_state.read(store, "shop").views == {"v.a": ViewState(tries=1)}
 
 
 def test_a_person_may_have_a_view_tried_at_once() -> None:
     store, now = MemoryStore(), datetime(2026, 3, 1, tzinfo=UTC)
     held = {"v.a": ViewState(tries=4, due="2026-03-01T01:00:00.000Z", error="why"), "v.b": ViewState("s", "d")}
-    state.write(store, "shop", ViewStates(views=held))
+    view_state.write(store, "shop", ViewStates(views=held))
     assert "the view is refreshed by the next job" in resume(store, "shop", "v.a", None, "retry", now)
-    found = state.read(store, "shop").views
+    found = view_state.read(store, "shop").views
     assert (found["v.a"].due, found["v.a"].tries, found["v.b"]) == ("2026-03-01T00:00:00.000Z", 4, held["v.b"])
     for table, how in (("v.b", "retry"), ("v.none", "retry"), ("v.a", "skip")):
         with pytest.raises(NotResumed):

@@ -13,8 +13,8 @@ from firn.log.store import open_store
 from firn.status.stream_status import stream_statuses
 from firn.status.view_status import ViewStatus, view_statuses
 from firn.tables.failures import Failure
-from firn.views import due, state
-from firn.views.state import ViewState, ViewStates
+from firn.views import due, view_state
+from firn.views.view_state import ViewState, ViewStates
 from firn_cli.main import main
 from firn_lake.catalogs.catalog import open_catalog
 from tests.model.memory_lake import Call
@@ -76,9 +76,9 @@ def test_one_that_is_behind_says_since_when_and_what_is_next(lakes: Lakes) -> No
 
 
 def failing(lakes: Lakes) -> None:
-    known = state.read(lakes.disk, "shop")
+    known = view_state.read(lakes.disk, "shop")
     wrong = due.failed(known.views[str(TOTALS)], Failure("terminal", "no column c"), lakes.now, lakes.config.sha)
-    state.write(lakes.disk, "shop", replace_views(known, wrong))
+    view_state.write(lakes.disk, "shop", replace_views(known, wrong))
 
 
 def replace_views(known: ViewStates, wrong: ViewState) -> ViewStates:
@@ -138,7 +138,7 @@ def test_the_command_shows_what_each_view_is_of(tmp_path: Path, capsys: pytest.C
     open_catalog(f"sqlite:///{tmp_path}/catalog.db", f"file://{tmp_path}/warehouse", {}).close()
     failure = Failure("terminal", "no column c")
     wrong = due.failed(ViewState(epochs={"shop": 3}), failure, datetime.now(UTC), config.sha)
-    state.write(store, "shop", replace_views(ViewStates(), wrong))
+    view_state.write(store, "shop", replace_views(ViewStates(), wrong))
     assert main(["status", "--dir", str(tmp_path), "--wide"]) == 0
     told = capsys.readouterr()
     shown = " ".join((told.out + told.err).split())

@@ -16,8 +16,8 @@ from firn.log import cuts
 from firn.log.cuts import Cut
 from firn.tables.failures import Failure
 from firn.views.due import Under, ViewStanding, begun, done, failed, next_turn
-from firn.views.state import ViewState, ViewStates, is_failing
 from firn.views.view_sources import ViewSources, sources_of
+from firn.views.view_state import ViewState, ViewStates, is_failing
 
 NOW = datetime(2026, 3, 1, 12, 3, 20, tzinfo=UTC)
 TEXT = """

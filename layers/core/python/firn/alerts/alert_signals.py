@@ -24,7 +24,7 @@ from firn.status import letter_counts, view_status
 from firn.status.letter_counts import LetterCounts
 from firn.status.source_status import UNSEEN
 from firn.status.waiting import age, ages
-from firn.views import state as views
+from firn.views import view_state as views
 
 _log: Final = logging.getLogger(__name__)
 _LETTER_SECONDS: Final = 20.0  # a round, for counting letters; the next one goes on

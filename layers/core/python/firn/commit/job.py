@@ -95,13 +95,18 @@ def run(
         _tell(store, head, attempt, "transient" if passing else "terminal", text)
         return 1
     # Only now: what was committed is told of, and a table that can't be cared for is none that failed.
-    for table in (*work.touched, *(target for _, _, target in work.mirrors)) if held is None else ():
-        if is_due(work.states.get(table)):
-            for line in lake.care(stream, table, work.config.care_of(table), now()):
-                log({"stream": stream, "table": str(table)} | line)
-    if views and held is None:
+    if held is None:
+        _care(work, log, now)
+    if held is None and views:
         ViewTurn(store, lake, stream, log, now).take(work.config)
     return 0
+
+
+def _care(work: Work, log: Log, now: Now) -> None:
+    for table in (*work.touched, *(target for _, _, target in work.mirrors)):
+        if is_due(work.states.get(table)):
+            for line in work.lake.care(work.stream, table, work.config.care_of(table), now()):
+                log({"stream": work.stream, "table": str(table)} | line)
 
 
 def _hold_unreadable(work: Work, attempt: int, error: Exception, log: Log, now: Now) -> bool:

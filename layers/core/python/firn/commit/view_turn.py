@@ -16,12 +16,12 @@ from firn.maintenance.compaction_trigger import is_due
 from firn.metrics import Metric, emf
 from firn.tables import ownership
 from firn.tables.outcome import Outcome
-from firn.views import state
+from firn.views import view_state
 from firn.views.cut import ViewCut
 from firn.views.due import Under
-from firn.views.state import ViewStates
-from firn.views.turn import Turn
+from firn.views.refresh_turn import Turn
 from firn.views.view_sources import ViewSources, sources_of
+from firn.views.view_state import ViewStates
 
 Log = Callable[[dict[str, Any]], None]
 
@@ -57,7 +57,7 @@ class ViewTurn:
             return False
 
     def _take(self, config: Config, sources: ViewSources, between: Callable[[], bool]) -> bool:
-        known = state.read(self.store, self.stream)
+        known = view_state.read(self.store, self.stream)
         under = Under(sources, self._newest(sources), config.sha)
         tried: dict[str, Outcome] = {}
 

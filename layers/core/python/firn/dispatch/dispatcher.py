@@ -23,8 +23,7 @@ from firn.log.store import Store
 from firn.quarantine import rules as rules
 from firn.runs.job_runs import Jobs, Run
 from firn.sinks import state as sinks
-from firn.views import due as view_turns
-from firn.views import state as views
+from firn.views import due, view_state
 from firn.views.view_sources import ViewSources
 
 _log: Final = logging.getLogger(__name__)
@@ -99,8 +98,7 @@ def dispatch(
     goes on.
     """
     if jobs is not None and (since := pause.since(store)) is not None:
-        quarantined = holds.read_all(store, stream).names(terms.generation)
-        return Dispatched(stream, quarantined=quarantined, paused=layout.instant(since))
+        return _paused(store, stream, terms, since)
     committed = cuts.newest(store, stream)
     sealer = _Sealer(store, stream, committed, terms, now, random)
     sealed = sealer.seal_due(tick, whole=force or reconcile, at_once=force)
@@ -108,27 +106,20 @@ def dispatch(
     _note_sealed_again(store, stream, known)
     cut = cuts.read(store, stream, committed) if committed else None
     fixed = rules.waiting_for_release(cut, known) or known.outgrown(terms.generation, committed)
-    files = sinks.read(store, stream) if cut is not None and cut.files else sinks.SinkStates()
-    refreshed = views.read(store, stream) if terms.views is not None else views.ViewStates()
-    behind = terms.views is not None and view_turns.is_due(store, terms.views, terms.config, cut, refreshed, now)
-    again = fixed or sinks.job_is_due(cut, files, now)
+    (files, failing_files), (behind, failing_views) = _files(store, stream, cut, now), _views(store, terms, cut, now)
+    again = fixed or files
     waiting = _waiting(store, stream, committed, known)
-    names = (*known.names(terms.generation), *sinks.failing(files), *views.failing(refreshed))
-    if behind and not again and not waiting and jobs is not None:
-        # A job that is up looks at the views by itself; no epoch has to say so.
-        at_work = _at_work(store, jobs, stream, now, terms)
-        if at_work is not None:
-            return replace(_dispatched(stream, sealed, names), waits_for=at_work.id)
-    again = again or behind
-    if again and not known.held_stream(terms.generation):
+    names = (*known.names(terms.generation), *failing_files, *failing_views)
+    if behind and not again and not waiting and (at_work := _at_work(store, jobs, stream, now, terms)) is not None:
+        return replace(_dispatched(stream, sealed, names), waits_for=at_work.id)
+    if (again := again or behind) and not known.held_stream(terms.generation):
         sealed += sealer.seal_present(waiting)
         waiting = _waiting(store, stream, committed, known)
     done = _dispatched(stream, sealed, names)
     while waiting:
         pending = [epoch for n in waiting if (epoch := epochs.read(store, stream, n)) is not None]
         if held := known.held_stream(terms.generation):
-            _log.error("stream %s is quarantined: %s; %s", stream, held.message, held.advice)
-            return replace(done, pending=(waiting[0], waiting[-1]), held=held.message)
+            return _held(done, held, waiting)
         if not again and not any(epoch.events for epoch in pending):
             _cut_without_job(store, stream, committed, waiting[-1], now)
             return done
@@ -147,6 +138,17 @@ def dispatch(
         _hold(store, stream, n, now)
         done = replace(done, quarantined=(*done.quarantined, f"epoch {n}"))
     return done
+
+
+def _paused(store: Store, stream: str, terms: Terms, since: datetime) -> Dispatched:
+    quarantined = holds.read_all(store, stream).names(terms.generation)
+    return Dispatched(stream, quarantined=quarantined, paused=layout.instant(since))
+
+
+def _held(done: Dispatched, held: holds.Quarantine, waiting: Sequence[int]) -> Dispatched:
+    """A stream that is quarantined: no job starts."""
+    _log.error("stream %s is quarantined: %s; %s", done.stream, held.message, held.advice)
+    return replace(done, pending=(waiting[0], waiting[-1]), held=held.message)
 
 
 def _hold(store: Store, stream: str, n: int, now: datetime) -> None:
@@ -310,9 +312,25 @@ def _start(
     return replace(found, run=_start_surely(jobs, done.stream, first, last, attempt))
 
 
-def _at_work(store: Store, jobs: Jobs, stream: str, now: datetime, terms: Terms) -> Run | None:
-    """The run that refreshes the stream's views anyway, by the present configuration."""
-    for run in jobs.runs(now):
+def _files(store: Store, stream: str, cut: cuts.Cut | None, now: datetime) -> tuple[bool, tuple[str, ...]]:
+    """Whether a job has files to write, and the sinks that fail. `cut`: the stream's newest."""
+    if cut is None or not cut.files:
+        return False, ()
+    known = sinks.read(store, stream)
+    return sinks.job_is_due(cut, known, now), sinks.failing(known)
+
+
+def _views(store: Store, terms: Terms, cut: cuts.Cut | None, now: datetime) -> tuple[bool, tuple[str, ...]]:
+    """Whether a job has views to refresh, and those that fail. `cut`: the stream's newest."""
+    if terms.views is None:
+        return False, ()
+    known = view_state.read(store, terms.views.stream)
+    return due.is_due(store, terms.views, terms.config, cut, known, now), view_state.failing(known)
+
+
+def _at_work(store: Store, jobs: Jobs | None, stream: str, now: datetime, terms: Terms) -> Run | None:
+    """The run that looks at the stream's views by itself, under the present configuration: no epoch has to say so."""
+    for run in jobs.runs(now) if jobs is not None else ():
         if run.active and (run.stream == stream or (run.stream in terms.together and run.attempt == 1)):
             last = epochs.read(store, run.stream, run.last)
             same = last is not None and last.config == terms.config

@@ -6,7 +6,7 @@ from firn.errors import FirnError
 from firn.log import holds, layout
 from firn.log.holds import How
 from firn.log.store import Store
-from firn.views import state as views
+from firn.views import view_state as views
 
 
 class NotResumed(FirnError):

@@ -7,7 +7,7 @@ from datetime import datetime
 from firn.config.model import Config
 from firn.log import cuts, layout
 from firn.log.store import Store
-from firn.views import state
+from firn.views import view_state
 from firn.views.due import Under, ViewStanding
 from firn.views.view_sources import sources_of
 
@@ -51,7 +51,7 @@ def view_statuses(store: Store, config: Config, stream: str, now: datetime) -> l
     if sources is None:
         return []
     newest = {name: cut for name in sources.streams if (cut := cuts.last(store, name)) is not None}
-    found = Under(sources, newest, config.sha).standings(state.read(store, stream))
+    found = Under(sources, newest, config.sha).standings(view_state.read(store, stream))
     return [_status(store, one, now) for one in found]
 
 
@@ -70,7 +70,7 @@ def _status(store: Store, one: ViewStanding, now: datetime) -> ViewStatus:
         behind_seconds=None if since is None else max(0.0, (now - since).total_seconds()),
         due=one.due if one.due is None or one.due > now else now,
         waits_for=None if one.waits_for is None else str(one.waits_for),
-        quarantined=state.is_failing(told),
+        quarantined=view_state.is_failing(told),
         tries=told.tries,
         error=told.error,
     )

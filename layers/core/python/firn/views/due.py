@@ -14,8 +14,8 @@ from firn.log.cuts import Cut
 from firn.log.store import Store
 from firn.tables.failures import Failure, Kind
 from firn.views.cut import ViewCut
-from firn.views.state import ViewState, ViewStates
 from firn.views.view_sources import ViewSources
+from firn.views.view_state import ViewState, ViewStates
 
 _TRANSIENT: Final = (timedelta(seconds=10), timedelta(minutes=10))  # the first pause and the longest
 _TERMINAL: Final = (timedelta(minutes=1), timedelta(hours=1))

@@ -15,10 +15,10 @@ from firn.log.batches import FORMAT
 from firn.log.store import Store
 from firn.tables.failures import Failure
 from firn.tables.outcome import Outcome
-from firn.views import due, state
+from firn.views import due, view_state
 from firn.views.cut import ViewCut
 from firn.views.due import Under, ViewStanding
-from firn.views.state import ViewState, ViewStates
+from firn.views.view_state import ViewState, ViewStates
 
 Tell = Callable[[dict[str, Any]], None]
 Refresh = Callable[[View, ViewCut], Outcome | None]
@@ -95,7 +95,7 @@ class _Run:
         """Puts the states, if they are others. Raises StorageUnavailable, UnknownOutcome."""
         told = ViewStates(FORMAT, self._turn.under.seen, self._noted)
         if told.views != self._known.views:
-            state.write(self._turn.store, self._turn.under.sources.stream, told)
+            view_state.write(self._turn.store, self._turn.under.sources.stream, told)
             self._known = ViewStates(FORMAT, told.seen, dict(self._noted))
 
     def _goes_on(self) -> bool:

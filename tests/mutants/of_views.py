@@ -1,0 +1,75 @@
+"""Mistakes about when views are refreshed."""
+
+from typing import Final
+
+from tests.mutants.copy import Mutant
+
+_VIEWS: Final = "layers/core/python/firn/views"
+_JOBS: Final = "tests/model/test_views.py"
+_DUE: Final = "tests/unit/views/test_views_due.py"
+
+MUTANTS: Final = (
+    Mutant(
+        "a view that a job began and did not end is what its note says",
+        f"{_VIEWS}/due.py",
+        "behind = bool(state.tries) or (state.sql, state.digest) != (view.sha, digest)",
+        "behind = (state.sql, state.digest) != (view.sha, digest)",
+        (f"{_DUE}::test_a_view_that_a_job_began_and_did_not_end_is_behind_whatever_it_was",),
+    ),
+    Mutant(
+        "a view is behind each new cut, whatever that changes",
+        f"{_VIEWS}/view_sources.py",
+        "json.dumps([read, sorted(queries)], sort_keys=True)",
+        "json.dumps([read, sorted(queries), dict(cut.epochs)], sort_keys=True)",
+        (f"{_DUE}::test_a_cut_that_changes_no_table_of_a_view_makes_it_not_due",),
+    ),
+    Mutant(
+        "a view over another one is refreshed before it",
+        f"{_VIEWS}/refresh_turn.py",
+        "return all(below.table in current for below in self.under.sources.views_below(one.view))",
+        "return True",
+        (f"{_JOBS}::test_a_view_that_fails_stops_nothing_and_is_tried_less_and_less_often[ValueError-9]",),
+    ),
+    Mutant(
+        "a view of which jobs die is tried before the others",
+        f"{_VIEWS}/refresh_turn.py",
+        "for some in ([one for one in behind if not one.state.tries], behind):",
+        "for some in (behind,):",
+        (f"{_JOBS}::test_a_view_of_which_jobs_die_keeps_no_other_waiting_and_no_table",),
+    ),
+    Mutant(
+        "a try is noted only once it has ended",
+        f"{_VIEWS}/refresh_turn.py",
+        "        self.note()\n        outcome = turn.refresh(one.view, one.cut)",
+        "        outcome = turn.refresh(one.view, one.cut)",
+        (f"{_JOBS}::test_a_view_of_which_jobs_die_keeps_no_other_waiting_and_no_table",),
+    ),
+    Mutant(
+        "a view that was dropped stays away",
+        "layers/core/python/firn/commit/view_turn.py",
+        "take(known, check=not self._looked)",
+        "take(known, check=False)",
+        (f"{_JOBS}::test_a_view_that_somebody_dropped_or_rolled_back_is_found_by_the_next_job[drop]",),
+    ),
+    Mutant(
+        "changes wait until all views are refreshed",
+        "layers/core/python/firn/views/refresh_turn.py",
+        "if self.tried and not self._stopped:",
+        "if self._stopped:",
+        (f"{_JOBS}::test_what_comes_while_views_are_refreshed_is_committed_between_two_of_them",),
+    ),
+    Mutant(
+        "a view takes the place of a table that is none",
+        "layers/core/python/firn/tables/ownership.py",
+        "if state.properties.get(MODE) != VIEW:",
+        "if state.properties.get(MODE) == table:",
+        ("tests/unit/tables/test_ownership.py::test_a_view_takes_the_place_of_no_table_that_is_none",),
+    ),
+    Mutant(
+        "a view that waits for a table gets a job each minute",
+        f"{_VIEWS}/due.py",
+        "if missing is not None:",
+        "if missing == view:",
+        (f"{_DUE}::test_a_view_that_reads_a_table_that_is_in_no_cut_waits_and_starts_nothing",),
+    ),
+)
