@@ -16,7 +16,7 @@ from firn.errors import TerminalError
 from firn_sql.output_columns import column_kind
 from firn_sql.output_types import NoColumnType, column_type, quoted
 from firn_sql.transform import plain_type
-from firn_sql.views.algebra import Plan
+from firn_sql.views.algebra import Filter, Plan, Project, column
 from firn_sql.views.no_rows import NoRows
 from firn_sql.views.planner import SourceTable
 from firn_sql.views.refresh import AFTER, Refresh
@@ -32,7 +32,8 @@ class Stored:
     """The table of a view.
 
     columns  of it, without IDENTITY: what people see first
-    names    plan column -> column of the table
+    names    plan column -> column of the table, which holds its values
+    written  those of the plan's columns that the table's rows are written from
     kinds    plan column -> the type that the plan has it in, in DuckDB's words
     casts    plan column -> the type that the table has it in, the same
     ids      what tells rows apart: plan columns
@@ -41,6 +42,7 @@ class Stored:
 
     columns: tuple[Column, ...]
     names: Mapping[str, str]
+    written: tuple[str, ...]
     kinds: Mapping[str, str]
     casts: Mapping[str, str]
     ids: tuple[str, ...]
@@ -48,7 +50,8 @@ class Stored:
 
     def rows(self, rows: str) -> str:
         """A SELECT of the table's rows, out of one of Plan.stored."""
-        cells = [f"CAST({one} AS {self.casts[one]}) AS {quoted(name)}" for one, name in self.names.items()]
+        own = ((one, self.names[one]) for one in self.written)
+        cells = [f"CAST({one} AS {self.casts[one]}) AS {quoted(name)}" for one, name in own]
         return f"SELECT {', '.join([*cells, f'{self.identity(self.ids)} AS {quoted(IDENTITY)}'])} FROM ({rows})"
 
     def held(self, rows: str) -> str:
@@ -76,7 +79,9 @@ def stored(owner: str, plan: Plan, tables: Mapping[str, SourceTable], connection
     }
     seen = dict(zip(plan.root.columns, plan.names, strict=True))
     hidden = [one for one in plan.stored if one not in seen] if plan.group is not None else []
-    names = seen | {one: f"{OWN}state_{i}" for i, one in enumerate(hidden)}
+    shown = _shown(plan)
+    own = [one for one in hidden if one not in shown]
+    names = seen | {one: f"{OWN}state_{i}" for i, one in enumerate(own)}
     by_name = dict(zip(relation.columns, relation.types, strict=True))
     casts = {}
     for one, name in names.items():
@@ -93,9 +98,22 @@ def stored(owner: str, plan: Plan, tables: Mapping[str, SourceTable], connection
     ids = plan.root.ids
     group = plan.group
     said = [[names[one], casts[one]] for one in names]
+    written = tuple(names)
+    names |= {one: seen[shown[one]] for one in hidden if one in shown}
     held = [] if group is None else [one.said for one in (*group.keys, *group.aggregates)]
     shape = hashlib.sha256(json.dumps([said, held, [kinds[one] for one in ids], plan.sums]).encode()).hexdigest()
-    return Stored(columns, names, kinds, casts, ids, shape)
+    return Stored(columns, names, written, kinds, casts, ids, shape)
+
+
+def _shown(plan: Plan) -> Mapping[str, str]:
+    """Columns of the groups of a view that people see as they are, with the plan's column for it."""
+    values, one = {name: column(name) for name in plan.root.columns}, plan.root
+    while isinstance(one, Project | Filter):
+        if isinstance(one, Project):
+            below = dict(zip(one.columns, one.values, strict=True))
+            values = {name: value.over(below) for name, value in values.items()}
+        one = one.input
+    return {value.column: name for name, value in values.items() if value.column is not None}
 
 
 def _text(value: str, kind: str) -> str:
