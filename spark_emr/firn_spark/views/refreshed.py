@@ -3,6 +3,7 @@
 A job that dies before its commit leaves nothing to remember: the next one sees what the view is of.
 """
 
+import json
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -18,26 +19,26 @@ from firn.config.views import View
 from firn.errors import TerminalError, TransientError
 from firn.tables.outcome import Outcome
 from firn.tables.table_state import EPOCH, MODE
-from firn.views.cut import REFRESHES, Told, ViewCut, told
+from firn.views.cut import REFRESHES, SQL, Told, ViewCut, told
 from firn_spark.files.write import Layout, NewFile, layout_of, ordered, rows_of, write_rows
 from firn_spark.merge.landing import land_rows
 from firn_spark.pipelines import base_rows
 from firn_spark.pipelines.base_delta import NoDelta
 from firn_spark.table_commit import RangeContext, tried
-from firn_spark.tables.alterations import upgrade
 from firn_spark.tables.evolve import Table
 from firn_spark.views.row_changes import RowChanges, row_changes
 from firn_spark.views.tables_at import TableAt, TablesAt
-from firn_spark.views.view_table import Remake, fits, made
+from firn_spark.views.view_table import Remake, fits, made, settled
 from firn_sql.views.algebra import Plan, Scan, operators
 from firn_sql.views.connection import Connection, connected, failures
-from firn_sql.views.planner import plan
+from firn_sql.views.planner import SourceTable, plan
 from firn_sql.views.refresh import AFTER, Refresh
 from firn_sql.views.source_tables import source_table
 from firn_sql.views.stored import Stored, stored
 from firn_sql.views.sums import with_sums
 
 SHAPE: Final = "firn.view.shape"  # in a snapshot's summary: Stored.shape of its rows
+COLUMNS: Final = "firn.view.columns"  # the same: JSON, table -> name in the SQL -> id of the column that it means
 _BATCH: Final = 65_536  # rows
 _AT_ONCE: Final = 400_000  # rows that are written as files of their own, and bytes of them
 _AT_ONCE_BYTES: Final = 64 * 1024 * 1024
@@ -90,9 +91,10 @@ def _once(context: RangeContext, view: View, at: ViewCut, whole: bool) -> Outcom
         return None
     before = told(table.state.ancestry) if table is not None else None
     now = Told(view.sha, {one.name: (one.table.state.uuid, one.until) for one in tables.values()}, at.epochs)
-    if not whole and before is not None and (before.sql, before.sources) == (now.sql, now.sources):
+    by_others = table.state.rows_by_others if table is not None else 0
+    if not (whole or by_others or before is None) and (before.sql, before.sources) == (now.sql, now.sources):
         return None
-    work = _Work(context, view, _since(tables, before), table, before)
+    work = _Work(context, view, _since(tables, before, _meant(table, view)), table, before)
     progress = table.state.progress(REFRESHES) if table is not None else 0
     summary = {"firn.format": "1", **now.summary(), f"{EPOCH}{REFRESHES}": str(progress + 1)}
     landed = _landed(work, summary, whole)
@@ -152,13 +154,29 @@ def _columns(table: Table) -> tuple[tuple[Column, ...], tuple[str, ...]]:
     return columns, table.key() or table.state.named_key() or ()
 
 
-def _since(tables: Mapping[str, TableAt], before: Told | None) -> dict[str, TableAt]:
-    """The tables with the snapshot that the view is of."""
+def _meant(table: Table | None, view: View) -> Mapping[str, Mapping[str, int]]:
+    """COLUMNS of the newest refresh, if that was of the same SQL."""
+    summaries = table.state.ancestry if table is not None else ()
+    found = next((one for one in summaries if COLUMNS in one and one.get(SQL) == view.sha), None)
+    return json.loads(found[COLUMNS]) if found is not None else {}
+
+
+def _called(table: Table, meant: Mapping[str, int]) -> dict[str, str]:
+    """What SQL calls columns that have another name now."""
+    names = {int(one["id"]): str(one["name"]) for one in table.state.fields}
+    return {names[i]: name for name, i in meant.items() if i in names and name not in names.values()}
+
+
+def _since(
+    tables: Mapping[str, TableAt], before: Told | None, meant: Mapping[str, Mapping[str, int]]
+) -> dict[str, TableAt]:
+    """The tables with the snapshot that the view is of, and what SQL calls their columns."""
     known = before.sources if before is not None else {}
     found = {}
     for low, one in tables.items():
         uuid, snapshot = known.get(one.name, ("", None))
-        found[low] = replace(one, since=snapshot if uuid == one.table.state.uuid else None)
+        since = snapshot if uuid == one.table.state.uuid else None
+        found[low] = replace(one, since=since, called=_called(one.table, meant.get(str(one.name), {})))
     return found
 
 
@@ -166,8 +184,10 @@ def _landed(work: _Work, summary: Mapping[str, str], whole: bool) -> int:
     """Commits the view. -> its snapshot. Raises what the commit of any table raises."""
     with connected() as connection:
         query = _query(work, connection)
-        summary = {**summary, SHAPE: query.stored.shape}
+        summary = {**summary, SHAPE: query.stored.shape, COLUMNS: _columns_of(work, query)}
         why = "asked for" if whole else _why_whole(work, query)
+        if work.table is not None and fits(work.table, query.stored):
+            work.table = settled(work.context, work.table, work.view, query.stored)
         if not why and work.table is not None:
             try:
                 return _snapshot(_with_changes(work, query, connection, work.table, summary))
@@ -176,6 +196,15 @@ def _landed(work: _Work, summary: Mapping[str, str], whole: bool) -> int:
     work.told["whole"] = why[:200]
     with connected() as connection:  # what was found of changes takes no room any more
         return _snapshot(_as_whole(work, _query(work, connection), connection, summary))
+
+
+def _columns_of(work: _Work, query: _Query) -> str:
+    found = {}
+    for low, one in work.tables.items():
+        ids = {str(field["name"]): int(field["id"]) for field in one.table.state.fields}
+        needed = one.needed(query.needed[low])
+        found[str(one.name)] = {one.in_sql(each.name): ids[each.name] for each in needed if each.name in ids}
+    return json.dumps(found, ensure_ascii=False, sort_keys=True)
 
 
 def _snapshot(table: Table) -> int:
@@ -190,6 +219,8 @@ def _why_whole(work: _Work, query: _Query) -> str:
         return "refresh: full"
     if work.before.sql != work.view.sha:
         return "its SQL is another one"
+    if work.table.state.rows_by_others:
+        return "others wrote rows into it"
     shape = next((one[SHAPE] for one in work.table.state.ancestry if SHAPE in one), None)
     if shape != query.stored.shape or not fits(work.table, query.stored):
         return "its columns are others"
@@ -202,7 +233,7 @@ def _query(work: _Work, connection: Connection) -> _Query:
     """Raises TerminalError, which names the view and the place in its SQL."""
     name = str(work.view.table)
     try:
-        tables = {low: source_table(one.columns, one.key) for low, one in work.tables.items()}
+        tables = {low: _source(one) for low, one in work.tables.items()}
         found, _ = with_sums(plan(work.view.sql, tables), tables, connection)
     except SqlRefused as refused:
         raise TerminalError(f"view {name}: {refused}") from refused
@@ -214,6 +245,11 @@ def _query(work: _Work, connection: Connection) -> _Query:
     return _Query(found, stored(name, found, tables, connection), every)
 
 
+def _source(one: TableAt) -> SourceTable:
+    columns = [replace(each, name=one.in_sql(each.name)) for each in one.columns]
+    return source_table(columns, [one.in_sql(name) for name in one.key])
+
+
 def _with_changes(
     work: _Work, query: _Query, connection: Connection, table: Table, summary: Mapping[str, str]
 ) -> Table:
@@ -221,8 +257,7 @@ def _with_changes(
     spark, changed = work.context.spark, dict[str, RowChanges]()
     for low, one in work.tables.items():
         if one.since is not None and one.since != one.until:
-            columns = [each for each in one.columns if each.name in query.needed[low]]
-            found = row_changes(spark, one.table, one.since, one.until, columns)
+            found = row_changes(spark, one.table, one.since, one.until, one.needed(query.needed[low]))
             if found.rows:
                 changed[low] = found
     work.told["changes"] = sum(found.rows for found in changed.values())
@@ -249,8 +284,6 @@ def _as_whole(work: _Work, query: _Query, connection: Connection, summary: Mappi
     table = work.table
     if table is None:
         table = made(context, work.view, query.stored)
-    else:
-        table = upgrade(context.spark, context.tables, table, work.view.rule.writing.format)
     remake, new = Remake.of(context, table, query.stored), list[NewFile]()
     layout = layout_of(remake.table)
     with failures(str(work.view.table)):

@@ -2,7 +2,7 @@
 process: what is asked for is looked up by its values, or read as a whole once."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
 
@@ -32,6 +32,7 @@ class TableAt:
 
     columns  that SQL may name, and those of the key
     key      the columns that tell its rows apart
+    called   what SQL calls columns that were renamed since it was written
     until    the snapshot that the view is to be of
     since    the one that it is of; None: none, or it is made again
     """
@@ -42,6 +43,15 @@ class TableAt:
     key: tuple[str, ...]
     until: int
     since: int | None = None
+    called: Mapping[str, str] = field(default_factory=dict)
+
+    def in_sql(self, column: str) -> str:
+        """What SQL calls a column of the table."""
+        return self.called.get(column, column)
+
+    def needed(self, names: Collection[str]) -> list[Column]:
+        """Those of the columns that SQL calls by these names."""
+        return [one for one in self.columns if self.in_sql(one.name) in names]
 
 
 class TablesAt:
@@ -106,7 +116,8 @@ class TablesAt:
 
     def _net(self, name: str, found: RowChanges) -> tuple[str, str]:
         """Tables of what went and what came, without what did both."""
-        gone, come = (self._made(self._columns(name), some) for some in (found.gone, found.come))
+        at = self._tables[name]
+        gone, come = (self._made(self._columns(name), some, at) for some in (found.gone, found.come))
         if not found.gone or not found.come:
             return gone, come
         for one, other in ((gone, come), (come, gone)):
@@ -115,15 +126,14 @@ class TablesAt:
         return f"{gone}_net", f"{come}_net"
 
     def _columns(self, source: str) -> list[Column]:
-        wanted = self._needed[source]
-        return [one for one in self._tables[source].columns if one.name in wanted]
+        return self._tables[source].needed(self._needed[source])
 
     def _now(self, source: str, within: Within | None) -> str:
         """A table of the connection with the rows that are to be, of those in `within` at least."""
         at = self._tables[source]
         if within is not None and source not in self._whole:
             names = [one.column for one in within.values]
-            by = {one.name: one for one in at.columns}
+            by = {at.in_sql(one.name): one for one in at.columns}
             values = self._values(within, [by[name] for name in names if name in by])
             if values is not None and len(values) == len(names):
                 key = [by[name] for name in names if name is not None]
@@ -133,7 +143,7 @@ class TablesAt:
         if source not in self._whole:
             columns = self._columns(source)
             rows = base_rows.every_row(self._spark, at.table, columns, at.until)
-            self._whole[source] = self._made(columns, rows)
+            self._whole[source] = self._made(columns, rows, at)
         return self._whole[source]
 
     def _values(self, within: Within, key: Sequence[Column]) -> list[pa.Array] | None:
@@ -156,12 +166,17 @@ class TablesAt:
     ) -> list[pa.Table]:
         return base_rows.rows_with(self._spark, table, row_lookup.Wanted(key, some=values, snapshot=at), columns)
 
-    def _made(self, columns: Sequence[Column], parts: Iterable[pa.Table]) -> str:
-        """A table of the connection with these rows, part by part: it may be larger than memory."""
+    def _made(self, columns: Sequence[Column], parts: Iterable[pa.Table], at: TableAt | None = None) -> str:
+        """A table of the connection with these rows, part by part: it may be larger than memory. `at`: whose they are,
+        in the names of SQL."""
         name = f"firn_rows_{next(self._numbers)}"
         schema = pa.schema([(one.name, arrow_type(one.type)) for one in columns])
-        batches = (batch for part in parts for batch in part.select(schema.names).cast(schema).to_batches())
-        reader = pa.RecordBatchReader.from_batches(schema, batches)
+        called = schema if at is None else pa.schema([each.with_name(at.in_sql(each.name)) for each in schema])
+        batches = (
+            batch.rename_columns(called.names)
+            for part in parts for batch in part.select(schema.names).cast(schema).to_batches()
+        )  # fmt: skip
+        reader = pa.RecordBatchReader.from_batches(called, batches)
         self._connection.register("firn_reader", reader)
         self._connection.execute(f"CREATE TEMP TABLE {name} AS SELECT * FROM firn_reader")
         self._connection.unregister("firn_reader")

@@ -15,6 +15,7 @@ from firn_spark.files.write import NewFile, data_files
 from firn_spark.merge.landing import land_instead
 from firn_spark.table_commit import RangeContext
 from firn_spark.tables import fence
+from firn_spark.tables.alterations import repartition, upgrade
 from firn_spark.tables.columns import iceberg_type
 from firn_spark.tables.evolve import FORMAT_VERSION, Table
 from firn_spark.tables.java import java_class
@@ -34,6 +35,19 @@ def made(context: RangeContext, view: View, how: Stored) -> Table:
     }  # fmt: skip
     create = context.tables.create
     return create(view.table, context.warehouse, how.columns, VIEW_METADATA, rule.partition_by, properties)
+
+
+def settled(context: RangeContext, table: Table, view: View, how: Stored) -> Table:
+    """The table as its rule says how files are written and partitioned. Raises fence.LostRace, fence.CommitUnknown,
+    ValueError for a partition that it can't have."""
+    spark, tables, rule, now = context.spark, context.tables, view.rule, table.state.properties
+    table = upgrade(spark, tables, table, rule.writing.format)
+    if table.is_partitioned_anew(rule.partition_by):
+        table = repartition(spark, tables, table, rule.partition_by)
+    blooms = bloom_filters.properties(rule.bloom, (), how.columns, now, rule.bloom_size)
+    return fence.unmoved(
+        table, tables.set_properties(table, {**blooms, **file_properties.properties(rule.writing, now)})
+    )
 
 
 def fits(table: Table, how: Stored) -> bool:
