@@ -1,4 +1,4 @@
-"""Mistakes about the SQL of pipelines: what it may say, and of which event a row is."""
+"""Mistakes about the SQL of pipelines and views: what it may say, and of which event a row is."""
 
 from typing import Final
 
@@ -9,6 +9,7 @@ _CONFIG: Final = "layers/core/python/firn/config"
 _RUN: Final = "tests/unit/sql/test_transform.py"
 _REFUSED: Final = "tests/unit/sql/test_refused_sql.py"
 _PLACE: Final = f"{_REFUSED}::test_the_reason_says_what_and_where"
+_VIEW: Final = "tests/unit/sql/test_view_check.py::test_what_no_refresh_could_keep_is_refused_there_too"
 _PIPELINES: Final = "tests/unit/config/test_pipelines.py"
 
 MUTANTS: Final = (
@@ -70,5 +71,29 @@ MUTANTS: Final = (
         "    if rule.keyed and (placed.pipeline or other.pipeline):\n",
         "    if rule.keyed and (placed.pipeline and not other.pipeline):\n",
         (f"{_PIPELINES}::test_two_mirrors_never_share_a_table_and_appends_may",),
+    ),
+    Mutant(
+        "a view reads a table that dispatch does not know of",
+        f"{_SQL}/views/view_check.py",
+        "        if path not in known:\n",
+        "        if path not in known and len(path) == 1:\n",
+        (
+            f"{_VIEW}[SELECT a FROM shop.orders, (FROM shop.lines)"
+            "-it reads 'shop.lines', which does not stand right after]",
+        ),
+    ),
+    Mutant(
+        "a view is at home where not all that it reads is fed",
+        f"{_CONFIG}/views_reader.py",
+        "        home = min((one for one in every if one is not None), default=None)\n",
+        "        home = max((one for one in every if one is not None), default=None)\n",
+        ("tests/unit/config/test_views.py::test_views_come_after_those_that_they_read",),
+    ),
+    Mutant(
+        "a table is made of a source table that a view has the name of",
+        f"{_CONFIG}/views_reader.py",
+        "            if not may_fill(text, name):\n",
+        "            if may_fill(text, name):\n",
+        ("tests/unit/config/test_views.py::test_a_pattern_may_not_fill_a_view",),
     ),
 )

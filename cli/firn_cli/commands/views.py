@@ -60,7 +60,8 @@ def explain(name: Name, folder: Dir = DEFAULT_DIR, as_json: Json = False) -> Non
 
     stack = find_stack(folder, running=False)
     stream, view = _find(published_configs.current(stack.store()), name)
-    tables = {str(one): _table(Lake(catalog_of(stack), stack.store), str(one)) for one in view.sources}
+    lake = Lake(catalog_of(stack), stack.store)
+    tables = {str(one): _table(lake, str(one)) for one in view.sources}
     told = _told(stream, view, tables)
     if as_json:
         print_json(told)

@@ -185,6 +185,12 @@ def test_what_is_wrong_is_named_with_what_to_write(line: str, told: str) -> None
     assert told in problem(line)
 
 
+def test_a_pattern_may_not_fill_a_view() -> None:
+    told = problem(of(GOOD, "app.a"), of(GOOD, "v.b"))
+    assert told.count("\n") == 0
+    assert "may become a target of streams.web.tables.app.*.to on line 6" in told
+
+
 def test_a_rule_that_leaves_a_source_table_out_leaves_its_name_to_a_view() -> None:
     assert homes(views(of(GOOD, "crm.taken")))["shop"] == ["crm.taken"]
 
