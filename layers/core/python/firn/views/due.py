@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import Final
 
 import msgspec
@@ -14,7 +15,7 @@ from firn.log.cuts import Cut
 from firn.log.store import Store
 from firn.tables.failures import Failure, Kind
 from firn.views.cut import ViewCut
-from firn.views.view_sources import ViewSources
+from firn.views.view_sources import ViewSources, cut_at
 from firn.views.view_state import ViewState, ViewStates
 
 _TRANSIENT: Final = (timedelta(seconds=10), timedelta(minutes=10))  # the first pause and the longest
@@ -61,6 +62,17 @@ class Under:
         """The cuts by number."""
         return {name: cut.n for name, cut in sorted(self.newest.items())}
 
+    @cached_property
+    def _cuts(self) -> dict[frozenset[str], ViewCut]:
+        return {}
+
+    def cut_of(self, view: View) -> ViewCut:
+        """What the view is to be of. Views that the same streams feed share it: it names all tables of these."""
+        streams = self.sources.streams_below(view).intersection(self.newest)
+        if streams not in self._cuts:
+            self._cuts[streams] = cut_at({name: self.newest[name] for name in streams})
+        return self._cuts[streams]
+
     def standings(self, states: ViewStates) -> list[ViewStanding]:
         """Of each view, in the order in which they are refreshed: those that others read first."""
         found: dict[TableName, ViewStanding] = {}
@@ -69,7 +81,7 @@ class Under:
         return list(found.values())
 
     def _standing(self, view: View, state: ViewState, below: Mapping[TableName, ViewStanding]) -> ViewStanding:
-        cut = self.sources.cut_of(view, self.newest)
+        cut = self.cut_of(view)
         digest = self.sources.digest(view, cut)
         missing = self.sources.missing(view, cut)
         if missing is not None:
