@@ -162,7 +162,7 @@ def failing(kind: Any, times: int, config: str = "c") -> list[timedelta]:
     for _ in range(times):
         state = failed(state, Failure(kind, "why"), NOW, config)
         assert state.due is not None
-        pauses.append(datetime.fromisoformat(state.due) - NOW)
+        pauses.append(state.due - NOW)
     return pauses
 
 

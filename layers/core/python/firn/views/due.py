@@ -10,7 +10,7 @@ import msgspec
 
 from firn.config.names import TableName
 from firn.config.views import View
-from firn.log import cuts, layout
+from firn.log import cuts
 from firn.log.cuts import Cut
 from firn.log.store import Store
 from firn.tables.failures import Failure, Kind
@@ -103,10 +103,10 @@ class Under:
         """When a view that is behind is due by itself."""
         due = _BEGINNING
         if state.refreshed_at is not None and state.sql == view.sha:
-            due = next_turn(datetime.fromisoformat(state.refreshed_at), view.every)
+            due = next_turn(state.refreshed_at, view.every)
         fixed = state.kind not in (None, "transient") and state.under != self.config
         if state.tries and state.due is not None and not fixed:
-            due = max(due, datetime.fromisoformat(state.due))
+            due = max(due, state.due)
         return due
 
 
@@ -140,7 +140,7 @@ def failed(state: ViewState, found: Failure, now: datetime, config: str) -> View
 
 def done(one: ViewStanding, now: datetime) -> ViewState:
     """The state of a view that is of its cut now."""
-    return ViewState(one.view.sha, one.digest, dict(one.cut.epochs), layout.instant(now))
+    return ViewState(one.view.sha, one.digest, dict(one.cut.epochs), now)
 
 
 def _tried(
@@ -150,6 +150,4 @@ def _tried(
     first, longest = pauses
     before = state.tries if state.under == config else 0
     pause = min(first * 2 ** min(before, _DOUBLINGS), longest)
-    return msgspec.structs.replace(
-        state, tries=before + 1, due=layout.instant(now + pause), error=error, kind=kind, under=config
-    )
+    return msgspec.structs.replace(state, tries=before + 1, due=now + pause, error=error, kind=kind, under=config)
