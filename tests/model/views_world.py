@@ -230,7 +230,7 @@ class Lakes:
             self.tick()
             self.jobs()
 
-    def settle(self, ticks: int = 150) -> None:
+    def settle(self, ticks: int = 150, quiet: int = 2) -> None:
         """Until nothing is left to do, and then that nothing more is begun."""
         for _ in range(ticks):
             self.work()
@@ -241,7 +241,7 @@ class Lakes:
         for view in self.views():
             assert self.is_at_newest(view), view.table
         started = len(self.emr.known)
-        for _ in range(8):
+        for _ in range(quiet):
             self.work()
         assert len(self.emr.known) == started, f"{len(self.emr.known) - started} jobs were started for nothing"
 

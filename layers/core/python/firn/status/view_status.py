@@ -66,7 +66,7 @@ def _status(store: Store, one: ViewStanding, now: datetime) -> ViewStatus:
     return ViewStatus(
         view=str(one.view.table),
         cut=dict(told.epochs if one.behind else one.cut.epochs),
-        refreshed_at=datetime.fromisoformat(told.refreshed_at) if told.refreshed_at else None,
+        refreshed_at=told.refreshed_at,
         behind_seconds=None if since is None else max(0.0, (now - since).total_seconds()),
         due=one.due if one.due is None or one.due > now else now,
         waits_for=None if one.waits_for is None else str(one.waits_for),

@@ -3,18 +3,19 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import Final
 
 import msgspec
 
 from firn.config.names import TableName
 from firn.config.views import View
-from firn.log import cuts, layout
+from firn.log import cuts
 from firn.log.cuts import Cut
 from firn.log.store import Store
 from firn.tables.failures import Failure, Kind
 from firn.views.cut import ViewCut
-from firn.views.view_sources import ViewSources
+from firn.views.view_sources import ViewSources, cut_at
 from firn.views.view_state import ViewState, ViewStates
 
 _TRANSIENT: Final = (timedelta(seconds=10), timedelta(minutes=10))  # the first pause and the longest
@@ -61,6 +62,17 @@ class Under:
         """The cuts by number."""
         return {name: cut.n for name, cut in sorted(self.newest.items())}
 
+    @cached_property
+    def _cuts(self) -> dict[frozenset[str], ViewCut]:
+        return {}
+
+    def cut_of(self, view: View) -> ViewCut:
+        """What the view is to be of. Views that the same streams feed share it: it names all tables of these."""
+        streams = self.sources.streams_below(view).intersection(self.newest)
+        if streams not in self._cuts:
+            self._cuts[streams] = cut_at({name: self.newest[name] for name in streams})
+        return self._cuts[streams]
+
     def standings(self, states: ViewStates) -> list[ViewStanding]:
         """Of each view, in the order in which they are refreshed: those that others read first."""
         found: dict[TableName, ViewStanding] = {}
@@ -69,7 +81,7 @@ class Under:
         return list(found.values())
 
     def _standing(self, view: View, state: ViewState, below: Mapping[TableName, ViewStanding]) -> ViewStanding:
-        cut = self.sources.cut_of(view, self.newest)
+        cut = self.cut_of(view)
         digest = self.sources.digest(view, cut)
         missing = self.sources.missing(view, cut)
         if missing is not None:
@@ -91,10 +103,10 @@ class Under:
         """When a view that is behind is due by itself."""
         due = _BEGINNING
         if state.refreshed_at is not None and state.sql == view.sha:
-            due = next_turn(datetime.fromisoformat(state.refreshed_at), view.every)
+            due = next_turn(state.refreshed_at, view.every)
         fixed = state.kind not in (None, "transient") and state.under != self.config
         if state.tries and state.due is not None and not fixed:
-            due = max(due, datetime.fromisoformat(state.due))
+            due = max(due, state.due)
         return due
 
 
@@ -128,7 +140,7 @@ def failed(state: ViewState, found: Failure, now: datetime, config: str) -> View
 
 def done(one: ViewStanding, now: datetime) -> ViewState:
     """The state of a view that is of its cut now."""
-    return ViewState(one.view.sha, one.digest, dict(one.cut.epochs), layout.instant(now))
+    return ViewState(one.view.sha, one.digest, dict(one.cut.epochs), now)
 
 
 def _tried(
@@ -138,6 +150,4 @@ def _tried(
     first, longest = pauses
     before = state.tries if state.under == config else 0
     pause = min(first * 2 ** min(before, _DOUBLINGS), longest)
-    return msgspec.structs.replace(
-        state, tries=before + 1, due=layout.instant(now + pause), error=error, kind=kind, under=config
-    )
+    return msgspec.structs.replace(state, tries=before + 1, due=now + pause, error=error, kind=kind, under=config)

@@ -11,6 +11,7 @@ from typing import Any
 
 from firn.config.names import TableName
 from firn.config.views import View
+from firn.log import layout
 from firn.log.batches import FORMAT
 from firn.log.store import Store
 from firn.tables.failures import Failure
@@ -117,7 +118,7 @@ class _Run:
             self._noted[name] = due.failed(before, found, now, turn.under.config)
         if outcome is not None:
             told = self._noted[name]
-            again = {"tries": told.tries, "next": told.due} if told.tries else {}
+            again = {"tries": told.tries, "next": layout.instant(told.due)} if told.due else {}
             turn.tell({"stream": turn.under.sources.stream, "cut": dict(one.cut.epochs)} | outcome.line() | again)
         return not self._noted[name].tries
 

@@ -35,17 +35,9 @@ class ViewSources:
         """The tables that it reads, through other views too."""
         return self._below[view.table][0]
 
-    def cut_of(self, view: View, newest: Mapping[str, Cut]) -> ViewCut:
-        """What the view is to be of, at these cuts."""
-        streams = {name for table in self.tables_below(view) for name in self.feeders[table] if name in newest}
-        snapshots: dict[TableName, set[int]] = {}
-        for stream in streams:
-            for table, snapshot in newest[stream].tables.items():
-                snapshots.setdefault(TableName.parse(table), set()).add(snapshot)
-        return ViewCut(
-            {stream: newest[stream].n for stream in sorted(streams)},
-            {table: frozenset(some) for table, some in snapshots.items()},
-        )
+    def streams_below(self, view: View) -> frozenset[str]:
+        """The streams that may feed a table that its rows come from."""
+        return frozenset(name for table in self.tables_below(view) for name in self.feeders[table])
 
     def digest(self, view: View, cut: ViewCut) -> str:
         """What the view's rows follow from, in short: the snapshots that it reads, and the SQL of the views between. A
@@ -76,6 +68,16 @@ class ViewSources:
                     tables.add(name)
             found[view.table] = frozenset(tables), frozenset(queries)
         return found
+
+
+def cut_at(newest: Mapping[str, Cut]) -> ViewCut:
+    """What a view is to be of that these streams feed, by their newest cuts."""
+    snapshots: dict[TableName, set[int]] = {}
+    for cut in newest.values():
+        for table, snapshot in cut.tables.items():
+            snapshots.setdefault(TableName.parse(table), set()).add(snapshot)
+    epochs = {stream: cut.n for stream, cut in sorted(newest.items())}
+    return ViewCut(epochs, {table: frozenset(some) for table, some in snapshots.items()})
 
 
 def sources_of(config: Config, stream: str) -> ViewSources | None:

@@ -3,7 +3,7 @@ people. Only a hint: what a view is of, its newest snapshot says (cut.Told)."""
 
 import logging
 from datetime import datetime
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -15,13 +15,16 @@ from firn.tables.failures import Kind
 _log: Final = logging.getLogger(__name__)
 
 
+Moment = Annotated[datetime, msgspec.Meta(tz=True)]
+
+
 class ViewState(msgspec.Struct, frozen=True, omit_defaults=True):
     """One view.
 
     sql           View.sha of the SQL by which it was refreshed last; "" if it never was
     digest        what it was made of (ViewSources.digest)
     epochs        of each stream that feeds it the cut that it was of then
-    refreshed_at  when; `refreshed_at` and `due`: RFC 3339, UTC
+    refreshed_at  when
     tries         how often in a row it failed since, or was begun by a job that died
     due           when it is tried again
     error, kind   of the last failure; None while a try has only begun
@@ -31,9 +34,9 @@ class ViewState(msgspec.Struct, frozen=True, omit_defaults=True):
     sql: str = ""
     digest: str = ""
     epochs: dict[str, int] = {}
-    refreshed_at: str | None = None
+    refreshed_at: Moment | None = None
     tries: int = 0
-    due: str | None = None
+    due: Moment | None = None
     error: str | None = None
     kind: Kind | None = None
     under: str = ""
@@ -75,7 +78,7 @@ def try_now(store: Store, stream: str, table: str, now: datetime) -> bool:
     one = known.views.get(table)
     if one is None or not one.tries:
         return False
-    due = msgspec.structs.replace(one, due=layout.instant(now))
+    due = msgspec.structs.replace(one, due=now)
     write(store, stream, msgspec.structs.replace(known, views={**known.views, table: due}))
     return True
 
