@@ -17,9 +17,9 @@ LONG: Final = bool(os.environ.get("FIRN_SOAK"))
 MUTANTS: Final = bool(os.environ.get("FIRN_MUTANTS"))
 
 
-def times(quick: int, long: int) -> int:
-    """How often: `quick`, or `long` in a soak run."""
-    return long if LONG else quick
+def times(quick: int, long: int, mutant: int = 0) -> int:
+    """How often: `quick`, or `long` in a soak run, or at least `mutant` times where a mistake has to be found."""
+    return long if LONG else max(quick, mutant) if MUTANTS else quick
 
 
 def seeds(quick: int, long: int) -> Sequence[int]:
@@ -27,9 +27,10 @@ def seeds(quick: int, long: int) -> Sequence[int]:
     return range(SEED, SEED + times(quick, long))
 
 
-def examples(quick: int) -> int:
-    """How many hypothesis makes: `quick`, or as many as `make soak` asks for."""
-    return settings().max_examples if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else quick
+def examples(quick: int, mutant: int = 0) -> int:
+    """How many hypothesis makes: `quick`, or as many as `make soak` asks for, or `mutant` as `times` has it."""
+    soaks = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
+    return settings().max_examples if soaks else max(quick, mutant) if MUTANTS else quick
 
 
 # What CI has no time for: it shows more of what a quicker test beside it shows already. A mutant may name it.

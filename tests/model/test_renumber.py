@@ -70,7 +70,7 @@ def test_a_dispatcher_that_seals_at_any_moment_of_it_loses_nothing(dispatcher_fi
 
     one, other = tried(FOREVER, FOREVER)
     assert min(one, other) > 5
-    step = times(3, 1)
+    step = times(5, 1)
     for first in range(one + 1):
         for second in range(1 + first % step, other + 2, step):
             tried(first, second)
