@@ -13,6 +13,7 @@ from hypothesis import settings
 
 SEED: Final = int(os.environ.get("FIRN_SEED", "1"))
 _HOMES: Final = ("driver", "slices")
+_SLICES_TURN: Final = 4
 LONG: Final = bool(os.environ.get("FIRN_SOAK"))
 MUTANTS: Final = bool(os.environ.get("FIRN_MUTANTS"))
 
@@ -40,6 +41,7 @@ long_only: Final = pytest.mark.skipif(not (LONG or MUTANTS), reason="takes long:
 def in_turn(tests: Iterable[pytest.Item]) -> None:
     """A test in both homes of the engine takes place in one of them in CI, by turns, and with other parameters each of
     their values does; in `make soak` and for a mutant, in both. On a Hive Metastore, which CI has none of, in both.
+    Slices cost three times as much: theirs is each fourth turn.
 
     A home is known by its word in the test's id, whatever the parameter holds.
     """
@@ -56,5 +58,6 @@ def in_turn(tests: Iterable[pytest.Item]) -> None:
     for (function, _), pair in pairs.items():
         turn = met[function] = met.get(function, -1) + 1
         for home, test in pair:
-            if len(pair) == 2 and (turn + len(test.name.partition("[")[0]) + _HOMES.index(home)) % 2:
+            slices = (turn + len(test.name.partition("[")[0])) % _SLICES_TURN == 1
+            if len(pair) == 2 and slices != (home == "slices"):
                 test.add_marker(long_only)
