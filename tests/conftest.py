@@ -6,7 +6,8 @@ import atexit
 import gc
 import os
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,9 @@ from xdist.workermanage import WorkerController
 
 from tests.soak import in_turn
 
-settings.register_profile("firn", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "firn", deadline=None, derandomize=True, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.register_profile("soak", settings.get_profile("firn"), derandomize=False, max_examples=5_000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "firn"))
 
@@ -29,6 +32,17 @@ def no_credentials_of_another_test() -> None:
     if "boto3" in sys.modules:
         sys.modules["boto3"].DEFAULT_SESSION = None
     return
+
+
+@pytest.fixture(scope="session", autouse=True)
+def models_of_aws_are_read_once() -> Iterator[None]:
+    """Each session of botocore would read megabytes of JSON about AWS again: most of what a client of it costs."""
+    from botocore.loaders import JSONFileLoader  # most runs of a single test have no use for it
+
+    read = cache(partial(JSONFileLoader.load_file, JSONFileLoader()))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(JSONFileLoader, "load_file", lambda _loader, path: read(path))
+        yield
 
 
 # They start stacks, whose functions and jobs are processes of their own, out of one package that they share: they run

@@ -13,13 +13,14 @@ from hypothesis import settings
 
 SEED: Final = int(os.environ.get("FIRN_SEED", "1"))
 _HOMES: Final = ("driver", "slices")
+_SLICES_TURN: Final = 4
 LONG: Final = bool(os.environ.get("FIRN_SOAK"))
 MUTANTS: Final = bool(os.environ.get("FIRN_MUTANTS"))
 
 
-def times(quick: int, long: int) -> int:
-    """How often: `quick`, or `long` in a soak run."""
-    return long if LONG else quick
+def times(quick: int, long: int, mutant: int = 0) -> int:
+    """How often: `quick`, or `long` in a soak run, or at least `mutant` times where a mistake has to be found."""
+    return long if LONG else max(quick, mutant) if MUTANTS else quick
 
 
 def seeds(quick: int, long: int) -> Sequence[int]:
@@ -27,9 +28,10 @@ def seeds(quick: int, long: int) -> Sequence[int]:
     return range(SEED, SEED + times(quick, long))
 
 
-def examples(quick: int) -> int:
-    """How many hypothesis makes: `quick`, or as many as `make soak` asks for."""
-    return settings().max_examples if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else quick
+def examples(quick: int, mutant: int = 0) -> int:
+    """How many hypothesis makes: `quick`, or as many as `make soak` asks for, or `mutant` as `times` has it."""
+    soaks = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
+    return settings().max_examples if soaks else max(quick, mutant) if MUTANTS else quick
 
 
 # What CI has no time for: it shows more of what a quicker test beside it shows already. A mutant may name it.
@@ -39,6 +41,7 @@ long_only: Final = pytest.mark.skipif(not (LONG or MUTANTS), reason="takes long:
 def in_turn(tests: Iterable[pytest.Item]) -> None:
     """A test in both homes of the engine takes place in one of them in CI, by turns, and with other parameters each of
     their values does; in `make soak` and for a mutant, in both. On a Hive Metastore, which CI has none of, in both.
+    Slices cost three times as much: theirs is each fourth turn.
 
     A home is known by its word in the test's id, whatever the parameter holds.
     """
@@ -55,5 +58,6 @@ def in_turn(tests: Iterable[pytest.Item]) -> None:
     for (function, _), pair in pairs.items():
         turn = met[function] = met.get(function, -1) + 1
         for home, test in pair:
-            if len(pair) == 2 and (turn + len(test.name.partition("[")[0]) + _HOMES.index(home)) % 2:
+            slices = (turn + len(test.name.partition("[")[0])) % _SLICES_TURN == 1
+            if len(pair) == 2 and slices != (home == "slices"):
                 test.add_marker(long_only)

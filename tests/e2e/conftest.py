@@ -1,7 +1,9 @@
 """A whole embedded stack for a test module: real HTTP in, real Spark, real tables out.
 
-What runs is what would be deployed: the job as `make package` packs it, and the functions as `sam build` leaves them,
-on the Python that Lambda has (without Python 3.13 they are this checkout's).
+The functions that run are those that would be deployed, as `sam build` leaves them, on the Python that Lambda has
+(without Python 3.13 they are this checkout's). So is the job, as `make package` packs it, where a job is killed, where
+modules share a stack, in the demo and in the deployment. That of the other modules is this checkout's in CI: to bring a
+package takes 6 CPU seconds a stack, and to compile it 2 a job.
 """
 
 import functools
@@ -28,6 +30,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from firn_deploy import sam
 from firn_local.environment import RUNTIME_PYTHON, TEMPLATE
 from infra.package import job
+from tests.soak import LONG
 
 ROOT = Path(__file__).resolve().parents[2]
 _KEPT = tempfile.TemporaryDirectory(prefix="firn-e2e-")  # until the session ends
@@ -112,13 +115,13 @@ def built() -> Path:
     return sam.build(folder, TEMPLATE).parent
 
 
-def as_deployed() -> list[str]:
-    """The embedded stack's options to run what would be deployed."""
+def as_deployed(*, packaged: bool = True) -> list[str]:
+    """The embedded stack's options to run what would be deployed; `packaged`: the job too."""
     functions = ["--built", str(built())] if RUNTIME_PYTHON.exists() else []
-    return ["--job", str(packaged_job()), *functions]
+    return [*(["--job", str(packaged_job())] if packaged else []), *functions]
 
 
-def start_stack(folder: Path, config: str, *options: str) -> Stack:
+def start_stack(folder: Path, config: str, *options: str, packaged: bool = True) -> Stack:
     """Start a stack in `folder` and wait until it answers."""
     folder.mkdir(parents=True, exist_ok=True)
     config_file = folder / "firn.yaml"
@@ -128,7 +131,7 @@ def start_stack(folder: Path, config: str, *options: str) -> Stack:
         [
             *(sys.executable, "-m", "firn_local", "--dir", str(folder), "--port", "0", "--config", str(config_file)),
             *(options if "--schedule-seconds" in options else ("--no-schedules", *options)),
-            *as_deployed(),
+            *as_deployed(packaged=packaged),
         ],
         stdout=log,
         stderr=log,
@@ -158,10 +161,11 @@ def stop_stack(stack: Stack) -> None:
 
 @pytest.fixture(scope="module")
 def stack(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """The module's stack: its CONFIG, and its OPTIONS for firn_local if it has any."""
+    """The module's stack: its CONFIG, its OPTIONS for firn_local if it has any, and whether its job is PACKAGED."""
     running = start_stack(
-        tmp_path_factory.mktemp("stack"), request.module.CONFIG, *getattr(request.module, "OPTIONS", ())
-    )
+        tmp_path_factory.mktemp("stack"), request.module.CONFIG, *getattr(request.module, "OPTIONS", ()),
+        packaged=LONG or getattr(request.module, "PACKAGED", False),
+    )  # fmt: skip
     yield running
     stop_stack(running)
 

@@ -18,6 +18,7 @@ pytestmark = [
     pytest.mark.skipif(not RUNTIME_PYTHON.exists(), reason="functions run on Python 3.13: uv python install 3.13"),
 ]
 
+PACKAGED = True
 CONFIG = """
 streams:
   shop:

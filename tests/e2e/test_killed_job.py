@@ -18,6 +18,7 @@ streams:
       public.*: {to: "shop.{table}", key: [id]}
 """
 pytestmark = pytest.mark.spark
+PACKAGED = True
 
 
 def post(stack: Stack, table: str, first: int, count: int) -> None:

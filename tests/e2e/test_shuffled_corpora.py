@@ -23,6 +23,7 @@ from tests.e2e.shuffling import KEYLESS, NO_TIME, PGBENCH, Request, corpus, deli
 from tests.soak import LONG, seeds
 
 pytestmark = pytest.mark.spark
+PACKAGED = True
 
 SPEC = ordered_corpora.ENCODINGS
 CORPORA = [*SPEC, "pgbench"] if LONG else ["flat"]

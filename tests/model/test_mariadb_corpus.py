@@ -66,7 +66,7 @@ def test_in_order_every_table_is_the_sources_by_type() -> None:
     assert landed.wrong() == KNOWN
 
 
-@pytest.mark.parametrize("seed", seeds(2, 20))
+@pytest.mark.parametrize("seed", seeds(1, 20))
 def test_in_any_order_doubled_and_split_anyhow_every_table_is_the_sources(seed: int) -> None:
     dice = random.Random(seed)
     delivered = [*EVENTS, *(event for event in EVENTS if dice.random() < 0.3)]

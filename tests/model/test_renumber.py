@@ -10,7 +10,7 @@ from firn.log import cuts, epochs
 from tests.model.lake_contract import STREAM, Stream, event
 from tests.model.memory_ground import MemoryGround
 from tests.model.memory_lake import MemoryLake
-from tests.soak import times
+from tests.soak import MUTANTS, times
 from tests.unit.audit.audited import audited
 from tests.unit.log.interrupted_store import Died, InterruptedStore, When
 from tests.unit.log.turns import FOREVER, Turns
@@ -70,7 +70,7 @@ def test_a_dispatcher_that_seals_at_any_moment_of_it_loses_nothing(dispatcher_fi
 
     one, other = tried(FOREVER, FOREVER)
     assert min(one, other) > 5
-    step = times(3, 1)
+    step = 3 if MUTANTS else times(5, 1)
     for first in range(one + 1):
         for second in range(1 + first % step, other + 2, step):
             tried(first, second)

@@ -14,7 +14,12 @@ TOLD: Final = "FIRN_WITNESS"  # names the file to tell it in
 
 # A failure need not be made small: that it fails is all.
 settings.register_profile(
-    "mutant", deadline=None, derandomize=True, database=None, phases=(Phase.explicit, Phase.generate)
+    "mutant",
+    deadline=None,
+    derandomize=True,
+    database=None,
+    max_examples=100,
+    phases=(Phase.explicit, Phase.generate),
 )
 # That a test can be run in the copy shows by its first examples.
 _FEW: Final = 5

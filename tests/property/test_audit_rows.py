@@ -83,7 +83,7 @@ def lived(seed: int, steps: list[str]) -> World:
     return world
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(30, 60))
 @given(
     seed=st.integers(0, 2**32), steps=st.lists(st.sampled_from(STEPS), min_size=5, max_size=30),
     way=st.sampled_from(WAYS),
@@ -101,7 +101,7 @@ def test_what_is_done_to_one_row_is_told_of_this_row_and_of_no_other(seed: int, 
         assert table.expected == table.found + table.missing + table.differs
 
 
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(20, 40))
 @given(seed=st.integers(0, 2**32), steps=st.lists(st.sampled_from(STEPS), min_size=5, max_size=30))
 def test_a_table_that_is_older_than_the_log_and_right_balances(seed: int, steps: list[str]) -> None:
     world = World(seed)

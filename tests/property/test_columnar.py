@@ -27,6 +27,7 @@ from firn_spark.staged.packed import CHANGES
 from firn_spark.staged.read import SealedBatch, rows_of
 from firn_sql.nano_texts import row_values
 from tests.property.test_codec import JSON, SETTINGS, TYPES
+from tests.soak import times
 
 ROOT = Path(__file__).parents[1]
 CORPUS = ROOT / "data" / "corpus" / "spec"
@@ -162,7 +163,7 @@ def batches(draw: Any, columns: list[Column]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, READ_SCHEMA)
 
 
-@settings(max_examples=300)
+@settings(max_examples=times(100, 5_000, 300))
 @given(st.data(), SETTINGS, st.sampled_from(DECODERS), st.booleans())
 def test_whatever_the_images_hold_columns_say_what_rows_say(
     data: Any, settings: DecodeSettings, decoder: Callable[[Decoding], Decoder], snapshot_reads: bool
@@ -183,7 +184,7 @@ KIND_AND_TIME = st.tuples(
 )
 
 
-@settings(max_examples=500)
+@settings(max_examples=times(200, 5_000, 500))
 @given(st.data(), KIND_AND_TIME)
 def test_a_column_of_one_class_is_what_its_cells_are(data: Any, drawn: tuple[Type, int | None, Any, bool]) -> None:
     kind, precision, time, any_source = drawn

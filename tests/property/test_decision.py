@@ -35,9 +35,9 @@ from firn_spark.merge.facts_table import Remembered
 from firn_spark.merge.key_lookup import HOLDS, PATH, PLACE, THERE, Emptied, Found
 from tests.memory_table import MemoryTable
 from tests.property.random_histories import COLUMNS, change, order
-from tests.soak import LONG, MUTANTS
+from tests.soak import LONG, times
 
-CASES = 50_000 if LONG else 2_500 if MUTANTS else 1_000
+CASES = times(500, 50_000, 2_500)
 RARE = (1_001_679,)  # a key that only the log can tell is in a slice
 TYPES = (Column("k", parse("long")), *(Column(name, parse("string")) for name in COLUMNS))
 KINDS = ("truncate", "delete", "create", "gaps", "move", "copy", "alike", "update")

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from firn.config.maintenance import Expiry
 from firn.maintenance.expiry import Plan, Ref, Snapshot, Snapshots, plan, told
 from firn.tables.table_state import EPOCH, epoch_of
+from tests.soak import times
 
 STREAMS = ("a", "b", "c")
 NOW = 10_000_000
@@ -90,7 +91,7 @@ def left(snapshots: Snapshots, found: Plan) -> Snapshots:
 
 
 @given(steps, policies, st.dictionaries(st.sampled_from(STREAMS), st.integers(0, 60)), st.sets(st.integers(1, 120)))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=times(100, 5_000, 300), deadline=None)
 def test_from_every_snapshot_that_stays_all_is_told_as_before(
     some: list[tuple[str, int]], policy: Expiry, counted: dict[str, int], named: set[int]
 ) -> None:

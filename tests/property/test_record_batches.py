@@ -18,6 +18,7 @@ from firn.log.store import Store
 from firn.triggers.deliveries import read_delivery
 from firn.triggers.schema_registry import AnySchema
 from firn.triggers.staging import Outcome, take
+from tests.soak import times
 from tests.unit.triggers.conftest import CONFIG, staged
 from tests.unit.triggers.lambda_events import FIRST, kafka, kinesis
 
@@ -106,7 +107,7 @@ VALUES = st.one_of(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=times(80, 5_000, 200))
 @given(st.lists(VALUES, min_size=1, max_size=5), st.lists(st.none() | VALUES, min_size=5, max_size=5))
 def test_no_bytes_make_a_delivery_crash_and_each_record_has_its_account(
     values: list[bytes], keys: list[bytes | None]

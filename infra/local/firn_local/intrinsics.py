@@ -16,7 +16,11 @@ class TemplateError(Exception):
     """The template says something that the local stack can't run. The text names it."""
 
 
-class _Loader(yaml.SafeLoader):
+# PyYAML's own parser takes ten times as long, and may be all that there is.
+_Safe: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(_Safe):  # type: ignore[misc]
     """YAML with CloudFormation's short tags: `!Ref X` is {"Ref": X}, `!Sub X` is {"Fn::Sub": X}, and so on."""
 
 

@@ -7,6 +7,7 @@ from pyspark.sql import SparkSession
 
 from tests.integration import comparing
 from tests.integration.spark.spark_lake import ROOT, Lake, values
+from tests.soak import long_only
 
 pytestmark = pytest.mark.spark
 
@@ -46,6 +47,7 @@ def _final(name: str) -> Path:
     return plain if plain.exists() else plain.with_suffix(".csv.gz")
 
 
+@long_only  # tests/e2e/test_demo.py commits all of it at once too
 def test_pgbench_in_one_epoch_gives_the_final_tables(spark: SparkSession, tmp_path: Path) -> None:
     lake = Lake(spark, tmp_path, CONFIG, "bank")
     lake.land(values(PGBENCH / "pgbench_plain.ndjson.gz"), at_once=2_000)

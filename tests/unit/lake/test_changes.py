@@ -272,7 +272,7 @@ def test_two_sides_larger_than_the_memory_go_over_disk(monkeypatch: pytest.Monke
     assert found == ({"update": 100} if key else {"delete": 100, "insert": 100})
 
 
-@pytest.mark.parametrize("seed", range(times(2, 20)))
+@pytest.mark.parametrize("seed", range(times(1, 20, 2)))
 def test_changes_applied_to_the_earlier_rows_give_the_later_ones(catalog: Catalog, seed: int) -> None:
     dice = random.Random(seed)
     catalog.create_namespace_if_not_exists("shop")

@@ -20,6 +20,7 @@ from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
 from firn_lake.reading.lineage import hops, line
 from tests.applying import applied, rows_of
+from tests.soak import times
 
 ITEMS = pa.schema([("id", pa.int64()), ("name", pa.string())])
 
@@ -94,7 +95,7 @@ def test_a_cursor_is_json_and_goes_on_where_it_stands(table: LakeTable, made: Ta
         assert [told(one) for one in table.follow(stored, until="main")] == [[("insert", 2)]]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(times(1, 30, 3)))
 def test_a_consumer_that_dies_anywhere_and_goes_on_takes_each_change_once(
     table: LakeTable, made: Table, seed: int
 ) -> None:

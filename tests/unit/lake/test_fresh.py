@@ -40,7 +40,7 @@ from tests.integration.spark.spark_lake import ndjson
 from tests.integration.spark.test_commit import GONE, config, event, with_schema
 from tests.integration.spark.test_specification import PARTITIONS, change, history
 from tests.memory_table import MemoryTable
-from tests.soak import LONG
+from tests.soak import times
 
 NAMES = ("id", "v", "w", "n")
 _ROW: dict[str, Any] = {"id": 1, "v": "long", "w": "w", "n": 1}
@@ -148,7 +148,7 @@ def ground(tmp_path: Path) -> Iterator[Ground]:
 
 
 @pytest.mark.parametrize("tables", ["t", "abc"])
-@pytest.mark.parametrize(("seed", "events", "keys"), [(seed, 60, 5) for seed in range(200 if LONG else 5)])
+@pytest.mark.parametrize(("seed", "events", "keys"), [(seed, 60, 5) for seed in range(times(3, 200, 5))])
 def test_any_history_cut_anywhere_gives_the_rows_of_the_specification(
     tmp_path: Path, seed: int, events: int, keys: int, tables: str
 ) -> None:
