@@ -23,6 +23,7 @@ from firn.commit.staged_changes import facts_of, raw_changes, said_by
 from firn.config.model import Config, StreamConfig
 from firn.config.names import TableName
 from firn.config.pipelines import Pipeline
+from firn.config.views import View
 from firn.errors import FirnError, TerminalError
 from firn.log import cuts, epochs, holds, published_configs
 from firn.log.batches import UnreadableBatch
@@ -203,6 +204,11 @@ class Look:
         """The pipeline that makes the table a mirror, and its base; None if none does."""
         every = (one for settings in self.config.streams.values() for one in mirrors_on(settings))
         return next(((pipeline, base) for pipeline, base, target in every if target == table), None)
+
+    def view(self, table: TableName) -> View | None:
+        """The view that the table is; None if it is none."""
+        every = (one for settings in self.config.streams.values() for one in settings.views)
+        return next((one for one in every if one.table == table), None)
 
     def pending(self, stream: str) -> Sequence[Pending]:
         """What waits of a stream, by the ranges in which it will be committed; one at least. Raises NotFresh,

@@ -44,8 +44,8 @@ def snapshot_in(table: "Table", cut: Cut) -> tuple[int, str]:
 
 
 def _view_in(table: "Table", cut: Cut) -> tuple[int, str]:
-    """The id of the snapshot of a view that is of `cut`, or of the newest cut before it; and which one that is, "" if it
-    is of `cut` itself or reads nothing that changed since. Raises NoSuchMoment."""
+    """The id of the snapshot of a view that is of `cut`, or of the newest cut before it; and which that is, "" if it is
+    of `cut` itself or reads nothing that changed since. Raises NoSuchMoment."""
     name, oldest, streams = _name(table), 0, set[str]()
     for snapshot, summary in main_of(table.metadata):
         made = told((summary,)) if SOURCES in summary else None
@@ -65,7 +65,9 @@ def _view_in(table: "Table", cut: Cut) -> tuple[int, str]:
     if streams and cut.stream not in streams:
         fed = ", ".join(sorted(streams))
         raise NoSuchMoment(f"{name} is a view of what {fed} feeds: no snapshot of it is of a cut of {cut.stream}")
-    since = f"its oldest snapshot that is kept is of cut {oldest}" if oldest else "no snapshot of it says of which it is"
+    since = (
+        f"its oldest snapshot that is kept is of cut {oldest}" if oldest else "no snapshot of it says of which it is"
+    )
     raise NoSuchMoment(
         f"the view {name} has no snapshot of cut {cut.n} of {cut.stream} or of one before it: {since}; read it at a "
         "newer cut (firn cut list), or run its SQL over the tables at this one"
