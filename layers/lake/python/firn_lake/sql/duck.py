@@ -46,6 +46,11 @@ SNAPSHOTS: Final = "firn.snapshots"
 """Metadata of a result's schema: JSON of each table that was read -> the snapshot that it was read at."""
 
 
+NOTES: Final = "firn.notes"
+"""The same: a JSON array of what is to be said of tables that were read: a view that is of another cut. Only where there
+is something."""
+
+
 @dataclass(frozen=True)
 class Limits:
     """What one query may take; None: as much as there is.
@@ -131,7 +136,9 @@ def running(
                 _require_arrow(result)
                 reader = result.to_arrow_reader(_BATCH)
                 read = {name: scan.snapshot for view in shown for name, scan in view.read.items()}
-                schema = reader.schema.with_metadata({SNAPSHOTS: json.dumps(read)})
+                notes = [scan.note for view in shown for scan in view.scans.values() if scan.note]
+                said = {SNAPSHOTS: json.dumps(read), **({NOTES: json.dumps(notes)} if notes else {})}
+                schema = reader.schema.with_metadata(said)
                 names = tuple(scan.name for view in shown for scan in view.scans.values())
                 yield Result(schema, _at_most(limits, reader, schema), tuple(dict.fromkeys(names)))
         except (duckdb.Error, pa.ArrowException, TypeError) as error:
