@@ -123,9 +123,8 @@ def test_of_a_view_are_shown_the_columns_of_its_query(viewed: Viewed) -> None:
     assert table.read().arrow().column_names == names == list(table.columns())
     assert lake.sql("SELECT * FROM lake.sums").arrow().column_names == names
     assert lake.sql("SELECT * FROM lake.sums", metadata=True).arrow().column_names == every
-    assert lake.sql("SELECT *, _firn_state_0 FROM lake.sums").arrow().column_names == [
-        *names, "_firn_state_0", "_firn_state_0_1",
-    ]  # fmt: skip
+    named = lake.sql("SELECT *, _firn_state_0 FROM lake.sums").arrow().column_names
+    assert named == [*names, "_firn_state_0", "_firn_state_0"]
     assert "_firn_" not in table.to_sql()
     [shown] = [one for one in lake.tables() if one.name == "lake.sums"]
     assert (shown.mode, shown.source, shown.rows) == ("view", "lake.t", 2)
@@ -211,14 +210,14 @@ def test_what_can_t_be_shown_fresh_says_why(viewed: Viewed, monkeypatch: pytest.
     viewed.post([row(2, 20, "a")])
     with monkeypatch.context() as patch:
         patch.setattr(fresh_view, "MOST_ROWS", 0)
-        with pytest.raises(NotFresh, match="lake.sums reads tables of 1 rows, and at most 0 are read"):
+        with pytest.raises(NotFresh, match=r"lake.sums reads tables of 1 rows, and at most 0 are read"):
             viewed.fresh()
     viewed.publish({"lake.sums": "SELECT v, max(n) AS most FROM lake.t GROUP BY v"})
-    with pytest.raises(NotFresh, match="gives the view lake.sums other columns: run firn flush"):
+    with pytest.raises(NotFresh, match=r"gives the view lake.sums other columns: run firn flush"):
         viewed.fresh()
     viewed.publish({"lake.sums": SUMS.replace("sum(n)", "sum(CAST(v AS BIGINT))")})
-    with pytest.raises(NotFresh, match="lake.sums can't be shown with what waits: Conversion Error"):
+    with pytest.raises(NotFresh, match=r"lake.sums can't be shown with what waits: Conversion Error"):
         viewed.fresh()
     viewed.catalog.drop_table("lake.sums")
-    with pytest.raises(NotFresh, match="lake.sums is not made yet: run firn flush"):
+    with pytest.raises(NotFresh, match=r"lake.sums is not made yet: run firn flush"):
         viewed.lake.sql("SELECT * FROM lake.sums", fresh=True)

@@ -191,14 +191,15 @@ class Look:
         return sorted(found)
 
     def tables(self) -> set[TableName]:
-        """The tables that changes wait for, there or not; none of a stream whose changes can't be told."""
+        """The tables that changes wait for, there or not, and all views; none of a stream whose changes can't be
+        told."""
         found: set[TableName] = set()
         for stream in self.config.streams:
             with suppress(NotFresh, UnreadableBatch):
                 for one in self.pending(stream):
                     mirrors = mirrors_on(one.newest)
                     found |= {*one.targets, *(target for _, base, target in mirrors if base in one.targets)}
-        return found
+        return found | {one.table for settings in self.config.streams.values() for one in settings.views}
 
     def mirror(self, table: TableName) -> tuple[Pipeline, TableName] | None:
         """The pipeline that makes the table a mirror, and its base; None if none does."""

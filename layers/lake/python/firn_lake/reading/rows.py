@@ -107,7 +107,7 @@ class Batches:
 
 
 class Rows(Batches):
-    """The rows of a table at one snapshot. `snapshot`: its id, None for a table without any; `note`: as Version has it."""
+    """The rows of a table at one snapshot. `snapshot`: its id, None for a table without any; `note`: Version's."""
 
     def __init__(
         self,

@@ -47,8 +47,8 @@ SNAPSHOTS: Final = "firn.snapshots"
 
 
 NOTES: Final = "firn.notes"
-"""The same: a JSON array of what is to be said of tables that were read: a view that is of another cut. Only where there
-is something."""
+"""The same: a JSON array of what is to be said of tables that were read, such as a view that is of another cut. Only
+where there is something."""
 
 
 @dataclass(frozen=True)
