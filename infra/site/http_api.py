@@ -213,6 +213,7 @@ _BY_HAND: Final[Json] = {
         "description": "Rows with their columns, and the snapshots that were read; or a link to a result over 4 MB.",
         "properties": {
             "snapshots": {"type": "object", "additionalProperties": {"type": ["integer", "null"]}},
+            "notes": {"type": "array", "items": {"type": "string"}},
             "columns": {"type": "array", "items": {"type": "object", "properties": {"name": _TEXT, "type": _TEXT}}},
             "rows": {"type": ["array", "integer"]},
             "url": _TEXT,

@@ -1,5 +1,6 @@
 """`firn query SQL`: one SELECT over the lake's tables, now or as of an earlier moment."""
 
+import json
 import sys
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -53,6 +54,7 @@ def command(
     _expect_one_moment(as_of, cut, stream, fresh=fresh)
     from firn_lake.catalogs.stack_catalog import catalog_of
     from firn_lake.fresh.fresh_tables import Fresh
+    from firn_lake.sql.duck import NOTES
     from firn_lake.sql.query import query
 
     stack = find_stack(folder, running=False)
@@ -74,6 +76,8 @@ def command(
     now = Fresh(catalog, stack.store()) if fresh else None
     text = sys.stdin.read() if sql == "-" else sql
     result = query(catalog, text, as_of, wanted, on_read=on_read, fresh=now, all_columns=all_columns)
+    for note in json.loads((result.schema.metadata or {}).get(NOTES.encode(), "[]")):
+        typer.echo(note, err=True)
     if as_json:
         # Columns by name; of two with one name the last is kept, as in any JSON object.
         print_json(result.to_pylist())

@@ -33,7 +33,7 @@ def test_the_newest_and_the_young_stay() -> None:
     assert found.plain
     assert found.worth
     found = plan(line(*commits(1, 100), every=15_000), SOME, NOW)  # ten minutes: 41 of them
-    assert found.expired == tuple(range(1, 60))
+    assert found.expired == tuple(range(1, 59))
     assert found.kept[60] == "young"
     assert found.carry == {}
 

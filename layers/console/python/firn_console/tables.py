@@ -18,6 +18,7 @@ from firn.maintenance import health_report
 from firn.maintenance.launcher import feeding
 from firn.maintenance.schedule import due
 from firn.maintenance.storage_prices import storage_price
+from firn.views import view_state
 from firn_console.asked import Asked, cursor_of
 from firn_console.contract.stream_pages import Totals
 from firn_console.contract.table_pages import Feed, TableAnswer, TablePage, TableRow, Tier
@@ -142,6 +143,10 @@ def _every(asked: Asked) -> tuple[TableRow, ...]:
         for table in {*(cut.known if cut else ()), *held[name]}:
             made_by.setdefault(table, set()).add(name)
         snapshots |= cut.tables if cut else {}
+    for name in (one for one in names if asked.config.streams[one].views):
+        for table, state in view_state.read(store, name).views.items():
+            if state.refreshed_at is not None:  # which no cut names
+                made_by.setdefault(table, set()).add(name)
     for table in health:
         made_by.setdefault(table, set())
     rules = _rules_of(asked.config)
@@ -201,7 +206,10 @@ def _feeds(config: Config, table: TableName, streams: Iterable[str]) -> Iterable
         for rule in stream.targets if stream else ():
             if rule.feeds(table):
                 pipeline = next((one.name for one in stream.pipelines if one.rule is rule), None) if stream else None
-                yield Feed(name, rule.source, rule.mode, tuple(rule.key or ()), pipeline)
+                view = next((one for one in stream.views if one.rule is rule), None) if stream else None
+                source = rule.source if view is None else ", ".join(map(str, view.sources))
+                sql = None if view is None else view.sql
+                yield Feed(name, source, rule.mode, tuple(rule.key or ()), pipeline, sql)
 
 
 def _tiers(health: Health | None, cold_files: int, classes: ClassTable) -> Iterable[Tier]:

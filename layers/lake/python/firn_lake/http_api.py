@@ -32,7 +32,7 @@ from firn_lake.reading.read_recorder import OnRead, recorder
 from firn_lake.reading.unreadable import UnreadableFile
 from firn_lake.reading.versions import NoSuchColumn
 from firn_lake.snapshot_pages import MOST_SNAPSHOTS, BadCursor, snapshot_page
-from firn_lake.sql.duck import SNAPSHOTS, Limits, bytes_of
+from firn_lake.sql.duck import NOTES, SNAPSHOTS, Limits, bytes_of
 from firn_lake.sql.query import streamed
 from firn_lake.sql.query_errors import NotEncodable, QueryError, QueryTooLarge
 from firn_lake.tables import TableNotFound, split_name
@@ -206,9 +206,11 @@ def answer_query(lake: Lake, asked: Query, limits: Limits, on_read: OnRead | Non
         read: tuple[str, ...] = ()
         with query as found:
             read = found.tables
-            snapshots = json.loads(found.schema.metadata[SNAPSHOTS.encode()])
+            about = {"snapshots": json.loads(found.schema.metadata[SNAPSHOTS.encode()])}
+            if notes := found.schema.metadata.get(NOTES.encode()):
+                about["notes"] = json.loads(notes)
             batches = answered.counted(found.batches)
-            yield from _at_most(limits, encoded(found.schema, batches, asked.format, {"snapshots": snapshots}))
+            yield from _at_most(limits, encoded(found.schema, batches, asked.format, about))
         if on_read is not None:
             for name in read:
                 on_read(split_name(name))

@@ -12,7 +12,7 @@ from firn.tables.snapshot_history import AsOf
 from firn_lake.changes.cursor import Cursor
 from firn_lake.changes.follow import follow
 from firn_lake.changes.row_changes import Changes
-from firn_lake.fresh.fresh_rows import FreshRows
+from firn_lake.fresh.fresh_rows import RowsToCome
 from firn_lake.long_history import columns_of
 from firn_lake.notebook import html_table
 from firn_lake.reading.pruning import Pruned, prune
@@ -100,7 +100,7 @@ class LakeTable:
         limit: int | None = None,
         metadata: bool = False,
         fresh: bool = False,
-    ) -> Rows | FreshRows:
+    ) -> Rows | RowsToCome:
         """Rows as they were at `as_of`. Nothing is read before the result is.
 
         columns   names, in the order to have them; None: all, and Firn's own `_firn_…` only with `metadata`

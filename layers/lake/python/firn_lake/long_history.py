@@ -301,11 +301,17 @@ def told_on_main(metadata: TableMetadata) -> list[tuple[int, dict[str, str]]]:
     """The ids of the schemas, and the summaries, of the current snapshot and of its ancestors as far as they are kept,
     newest first. The file is read once for all of them."""
     columns = columns_of(metadata)
-    told = dict(zip(columns.ids, zip(columns.schemas, summaries_of(metadata), strict=True), strict=True))
+    schemas = dict(zip(columns.ids, columns.schemas, strict=True))
+    return [(schemas[snapshot], summary) for snapshot, summary in main_of(metadata)]
+
+
+def main_of(metadata: TableMetadata) -> list[tuple[int, dict[str, str]]]:
+    """The ids and the summaries of the current snapshot and of its ancestors as far as they are kept, newest first."""
+    told = dict(zip(columns_of(metadata).ids, summaries_of(metadata), strict=True))
     parents, at = parents_of(metadata), metadata.current_snapshot_id
     found = list[tuple[int, dict[str, str]]]()
     while at is not None and at in told:
-        found.append(told.pop(at))
+        found.append((at, told.pop(at)))
         at = parents[at]
     return found
 

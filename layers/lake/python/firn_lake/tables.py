@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from firn.errors import TerminalError
-from firn_lake.long_history import columns_of, snapshots_of, summaries_of
+from firn_lake.long_history import columns_of, main_of, snapshots_of, summaries_of
 from firn_lake.snapshot_columns import NONE, SnapshotColumns, number, of_summary, row_counts
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ class Retyped:
 @dataclass(frozen=True)
 class TableSummary:
     """One table: `rows` are those of its current snapshot, `size_bytes` those of its live data files, `retyped` what
-    its snapshots tell of columns that got another type, newest last, `pipelines` those that ever fed it, an append."""
+    its snapshots tell of columns that got another type, newest last, `pipelines` those that ever fed it, an append,
+    `source` the source table, or what a view reads."""
 
     name: str
     rows: int | None  # None: the table has equality deletes, which only a scan can count
@@ -167,7 +168,7 @@ def summarize(table: "Table") -> TableSummary:
         snapshots=len(columns),
         size_bytes=number(told.get("total-files-size", "")) or 0,
         files=number(told.get("total-data-files", "")) or 0,
-        source=properties.get("firn.source"),
+        source=_read_by(table) if properties.get("firn.mode") == "view" else properties.get("firn.source"),
         stream=properties.get("firn.stream"),
         mode=properties.get("firn.mode"),
         key=key_of(table.metadata),
@@ -177,6 +178,15 @@ def summarize(table: "Table") -> TableSummary:
         identifier=table.name(),
         pipelines=_pipelines(properties.get("firn.pipeline.input", "{}")),
     )
+
+
+def _read_by(view: "Table") -> str | None:
+    """The tables that a view was made of last."""
+    from firn.views.cut import SOURCES, told
+
+    newest = [_told(view.current_snapshot())]
+    said = told(tuple(newest if SOURCES in newest[0] else (one for _, one in main_of(view.metadata))))
+    return None if said is None else ", ".join(sorted(map(str, said.sources)))
 
 
 def _pipelines(text: str) -> tuple[str, ...]:

@@ -40,13 +40,15 @@ class Tier(msgspec.Struct, frozen=True):
 
 
 class Feed(msgspec.Struct, frozen=True):
-    """What fills a table: source tables of a stream by a rule, or a pipeline."""
+    """What fills a table: source tables of a stream by a rule, or a pipeline; of a view its `sql`, and as `source` what
+    it reads."""
 
     stream: str
     source: str
     mode: str
     key: tuple[str, ...]
     pipeline: str | None
+    sql: str | None = None
 
 
 class TableAnswer(msgspec.Struct, frozen=True):

@@ -28,8 +28,14 @@ APPEND_METADATA = (
     Column(OP, STRING), Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ), Column(BEFORE, STRING),
     Column(IDENTITY, STRING),
 )  # fmt: skip
+STATE: Final = "_firn_state_"  # columns of a view begin so that only its next refresh needs
 VIEW_METADATA = (Column(IDENTITY, BINARY),)  # 16 bytes that tell a row of a view from all others of it
 # Of an append table, those that its rule's `metadata` asks for, by its words.
 ASKED_METADATA = {
     "source": SOURCE_METADATA, "stream": Column(STREAM, STRING), "transaction": Column(TRANSACTION, STRING),
 }  # fmt: skip
+
+
+def is_own(name: str) -> bool:
+    """Whether a column is one of Firn's own, which people see only if they ask."""
+    return name in METADATA or name.startswith(STATE)

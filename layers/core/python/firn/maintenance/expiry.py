@@ -17,6 +17,7 @@ from typing import Any, Final, Literal
 
 from firn.config.maintenance import FEWEST_SNAPSHOTS, Expiry
 from firn.tables.table_state import CREATES, EPOCH, NEWEST, REBUILD, SCHEMA, SEALED, TRUNCATED, epoch_of
+from firn.views.cut import OF_VIEW
 
 MAIN: Final = "main"
 REBUILDING: Final = "rebuild-"  # the branch of a rebuild in place that goes on, or may go on (firn_spark.branch)
@@ -143,7 +144,7 @@ def _hear(found: dict[str, str], summary: Mapping[str, str]) -> None:
             found[name] = str(max(int(value), int(found.get(name, 0))))
         elif name in (NEWEST, TRUNCATED):
             found[name] = max(value, found.get(name, ""))
-        elif name == CREATES:
+        elif name == CREATES or name.startswith(OF_VIEW):
             found[name] = value
 
 
@@ -241,6 +242,8 @@ class _Plan:
         """Keeps what has to stay of main. -> what has to be carried."""
         expiry = self._expiry
         young = max((place + 1 for place, one in enumerate(chain) if one.ms >= self._young), default=0)
+        # The one before was the newest for a part of that time: who reads by time, follows or keeps a view needs it.
+        young = min(young + 1, len(chain)) if young else 0
         fewest = max(expiry.at_least, FEWEST_SNAPSHOTS)
         most = max(expiry.at_most, FEWEST_SNAPSHOTS)
         wanted = min(max(young, fewest), most, len(chain))

@@ -7,6 +7,7 @@ from typing import Final
 
 from firn.config.names import TableName
 
+OF_VIEW: Final = "firn.view."  # so begins what snapshots of views say
 SQL: Final = "firn.view.sql"  # in a snapshot's summary: View.sha of the SQL that made it
 SOURCES: Final = "firn.view.sources"  # the same: JSON, table -> [its UUID, its snapshot] of what it was made of
 CUT: Final = "firn.view.cut"  # the same: JSON, stream -> the cut that it is of

@@ -113,6 +113,8 @@ class Changes(Batches):
         if columns is not None and not isinstance(columns, str):
             columns = [*self.key, *(name for name in columns if name not in self.key)]
         schema = self._after.select(columns, metadata)
+        if hidden := [name for name in self.key if name not in {field.name for field in schema.fields}]:
+            schema = self._after.select([*hidden, *(field.name for field in schema.fields)], metadata)  # a view's
         taken = sorted(CHANGES & {field.name for field in schema.fields})
         if taken:
             raise BadColumn(

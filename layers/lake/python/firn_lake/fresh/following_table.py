@@ -51,6 +51,16 @@ class FollowingTable:
         self._name = TableName.parse(str(pipeline.target))
         self._state = state_of(table) if table is not None else None
 
+    @property
+    def table(self) -> "Table | None":
+        """Its own; None: no commit has made it."""
+        return self._table
+
+    @property
+    def is_as_stored(self) -> bool:
+        """Whether nothing waits for it. Raises NotFresh, StorageUnavailable."""
+        return self._waiting is None
+
     @cached_property
     def _waiting(self) -> Waiting | None:
         return next(iter(self._base.waits), None)

@@ -49,6 +49,11 @@ class FreshTable:
             return ()  # of a nested namespace: Firn makes none
         return waiting(self._look, TableName(*self._identifier), self.state)
 
+    @property
+    def is_as_stored(self) -> bool:
+        """Whether nothing waits for it. Raises NotFresh, StorageUnavailable."""
+        return not self.waits
+
     @cached_property
     def version(self) -> Version:
         """The table as it is, with the columns that the waiting changes bring or widen. Raises NotFresh,
@@ -82,15 +87,14 @@ class FreshTable:
         return FreshRows(self.version, schema, where, made, batch_size, limit)
 
 
-class FreshRows(Batches):
-    """The rows of a table, and of what waits for it. `snapshot`: the one that they stand on, None if there is none."""
+class RowsToCome(Batches):
+    """Rows of a table as they will be. `snapshot`: the one that they stand on, None if there is none."""
 
     def __init__(
         self,
         version: Version,
         schema: Schema,
         where: "str | BooleanExpression | None",
-        made: Result,
         batch_size: int = BATCH_SIZE,
         limit: int | None = None,
     ) -> None:
@@ -98,7 +102,7 @@ class FreshRows(Batches):
             raise ValueError("batch_size is 1 or more, limit 0 or more")
         super().__init__(arrow_schema(schema), self._batches)
         self.snapshot = version.id
-        self._version, self._selected, self._where, self._made = version, schema, where, made
+        self._version, self._selected, self._where = version, schema, where
         self._bound = version.bound(where)
         self._size, self._limit = batch_size, limit
 
@@ -114,6 +118,26 @@ class FreshRows(Batches):
                 part = batch.slice(first, self._size if left is None else min(left, self._size))
                 left = None if left is None else left - part.num_rows
                 yield part
+
+    def _all(self) -> Iterator[pa.RecordBatch]:
+        """All of them, in batches of any size."""
+        raise NotImplementedError
+
+
+class FreshRows(RowsToCome):
+    """The rows of a table, and of what waits for it."""
+
+    def __init__(
+        self,
+        version: Version,
+        schema: Schema,
+        where: "str | BooleanExpression | None",
+        made: Result,
+        batch_size: int = BATCH_SIZE,
+        limit: int | None = None,
+    ) -> None:
+        super().__init__(version, schema, where, batch_size, limit)
+        self._made = made
 
     def _all(self) -> Iterator[pa.RecordBatch]:
         if self._made.committed:

@@ -23,6 +23,7 @@ from firn.commit.staged_changes import facts_of, raw_changes, said_by
 from firn.config.model import Config, StreamConfig
 from firn.config.names import TableName
 from firn.config.pipelines import Pipeline
+from firn.config.views import View
 from firn.errors import FirnError, TerminalError
 from firn.log import cuts, epochs, holds, published_configs
 from firn.log.batches import UnreadableBatch
@@ -190,19 +191,25 @@ class Look:
         return sorted(found)
 
     def tables(self) -> set[TableName]:
-        """The tables that changes wait for, there or not; none of a stream whose changes can't be told."""
+        """The tables that changes wait for, there or not, and all views; none of a stream whose changes can't be
+        told."""
         found: set[TableName] = set()
         for stream in self.config.streams:
             with suppress(NotFresh, UnreadableBatch):
                 for one in self.pending(stream):
                     mirrors = mirrors_on(one.newest)
                     found |= {*one.targets, *(target for _, base, target in mirrors if base in one.targets)}
-        return found
+        return found | {one.table for settings in self.config.streams.values() for one in settings.views}
 
     def mirror(self, table: TableName) -> tuple[Pipeline, TableName] | None:
         """The pipeline that makes the table a mirror, and its base; None if none does."""
         every = (one for settings in self.config.streams.values() for one in mirrors_on(settings))
         return next(((pipeline, base) for pipeline, base, target in every if target == table), None)
+
+    def view(self, table: TableName) -> View | None:
+        """The view that the table is; None if it is none."""
+        every = (one for settings in self.config.streams.values() for one in settings.views)
+        return next((one for one in every if one.table == table), None)
 
     def pending(self, stream: str) -> Sequence[Pending]:
         """What waits of a stream, by the ranges in which it will be committed; one at least. Raises NotFresh,

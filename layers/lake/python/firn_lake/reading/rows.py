@@ -107,7 +107,7 @@ class Batches:
 
 
 class Rows(Batches):
-    """The rows of a table at one snapshot. `snapshot`: its id, None for a table without any."""
+    """The rows of a table at one snapshot. `snapshot`: its id, None for a table without any; `note`: Version's."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class Rows(Batches):
         if batch_size < 1 or (limit is not None and limit < 0):
             raise ValueError("batch_size is 1 or more, limit 0 or more")
         super().__init__(arrow_schema(schema), self._batches)
-        self.snapshot = version.id
+        self.snapshot, self.note = version.id, version.note
         self._version = version
         self._schema = schema
         self._where = None if where is None else version.parsed(where)

@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask
 from pyparsing import ParseException
 
-from firn.changes.metadata_columns import METADATA
+from firn.changes.metadata_columns import is_own
 from firn.errors import TerminalError
 from firn.tables.snapshot_history import AsOf, NoSuchMoment
 from firn_lake.reading import nano_filters  # noqa: F401 (as it is imported)
@@ -51,12 +51,14 @@ class BadFilter(TerminalError):
 
 @dataclass(frozen=True)
 class Version:
-    """A table at one moment. `snapshot` is None if it has no row yet."""
+    """A table at one moment. `snapshot` is None if it has no row yet. `note`: what whoever asked for a cut has to know:
+    a view is of an earlier one."""
 
     name: str
     source: Source
     snapshot: "Snapshot | None"
     schema: Schema
+    note: str = ""
 
     @property
     def id(self) -> int | None:
@@ -74,7 +76,7 @@ class Version:
         Raises NoSuchColumn.
         """
         if columns is None:
-            columns = [name for name in self.columns if metadata or name not in METADATA]
+            columns = [name for name in self.columns if metadata or not is_own(name)]
         elif isinstance(columns, str):
             raise NoSuchColumn(f"columns={columns!r}: write a list of names, such as [{columns!r}]")
         fields = {field.name: field for field in self.schema.fields}
@@ -159,11 +161,12 @@ def version_at(table: "Table", as_of: AsOf, cut: "Cut | None" = None) -> Version
 
     A branch, and None, are read with the table's schema of today; all else with that of its snapshot, as Iceberg says.
     """
-    found = snapshot_at(table, as_of) if cut is None else snapshot_in(table, cut)
+    found, note = (snapshot_at(table, as_of), "") if cut is None else snapshot_in(table, cut)
     snapshot = table.current_snapshot() if found is None else table.snapshot_by_id(found)
     ref = table.metadata.refs.get(as_of.strip()) if isinstance(as_of, str) else None
     today = cut is None and (as_of is None or (ref is not None and ref.snapshot_ref_type.value == "branch"))
-    return version_of(table, snapshot, table.schema() if today else None)
+    version = version_of(table, snapshot, table.schema() if today else None)
+    return replace(version, note=note) if note else version
 
 
 def version_named(table: "Table", which: int | str) -> Version:

@@ -92,6 +92,11 @@ def _allowed(table: "Table", since: "Sequence[Snapshot]", then: "Then | None") -
     name = shown(table)
     if table.metadata.properties.get("firn.mode") == "deletes":
         raise FedByStream(f"{name} is Firn's own memory of deletes: without its facts, deleted rows would come back")
+    if table.metadata.properties.get("firn.mode") == "view":
+        raise CannotRollBack(
+            f"{name} is a view, and is brought to what its tables have at each refresh: read it as it was (as_of), "
+            f"roll these back, or give it other SQL. firn rebuild {name} --in-place makes all of it again"
+        )
     if then == "replay":
         raise CannotRollBack(
             f"{name} is fed by a stream, whose epochs are applied again by a rebuild: firn rebuild {name} --in-place "

@@ -18,7 +18,7 @@ import sqlglot
 from duckdb.sqltypes import DuckDBPyType
 from sqlglot import exp
 
-from firn.changes.metadata_columns import METADATA
+from firn.changes.metadata_columns import METADATA, STATE, is_own
 from firn_lake.reading.progress_bar import switch_off
 from firn_lake.sql.as_of import EXPLAIN
 from firn_lake.sql.query_errors import (
@@ -44,6 +44,11 @@ _NOT_ARROW: Final = frozenset({"uhugeint", "bit", "bignum", "time with time zone
 
 SNAPSHOTS: Final = "firn.snapshots"
 """Metadata of a result's schema: JSON of each table that was read -> the snapshot that it was read at."""
+
+
+NOTES: Final = "firn.notes"
+"""The same: a JSON array of what is to be said of tables that were read, such as a view that is of another cut. Only
+where there is something."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +124,7 @@ def running(
         select = _without_explain(sql)
         _require_one_select(connection, select, parameters)
         shown = views(_named_tables(_parse(select)))
-        hidden = frozenset() if all_columns else _own_columns_left_out(select)
+        hidden = _none if all_columns else _own_columns_left_out(select)
         for number, view in enumerate(shown):
             _register(connection, number, view, hidden)
         switch_off(connection)
@@ -131,7 +136,9 @@ def running(
                 _require_arrow(result)
                 reader = result.to_arrow_reader(_BATCH)
                 read = {name: scan.snapshot for view in shown for name, scan in view.read.items()}
-                schema = reader.schema.with_metadata({SNAPSHOTS: json.dumps(read)})
+                notes = [scan.note for view in shown for scan in view.scans.values() if scan.note]
+                said = {SNAPSHOTS: json.dumps(read), **({NOTES: json.dumps(notes)} if notes else {})}
+                schema = reader.schema.with_metadata(said)
                 names = tuple(scan.name for view in shown for scan in view.scans.values())
                 yield Result(schema, _at_most(limits, reader, schema), tuple(dict.fromkeys(names)))
         except (duckdb.Error, pa.ArrowException, TypeError) as error:
@@ -249,14 +256,19 @@ def _without_explain(sql: str) -> str:
     return sql if found is None else sql[found.end() :]
 
 
-def _own_columns_left_out(sql: str) -> frozenset[str]:
+def _own_columns_left_out(sql: str) -> Callable[[str], bool]:
     """Firn's own columns that the query does not name, so that its `*` leaves them out. None of them where it asks for
     them by a pattern: COLUMNS('_firn_.*')."""
     said = sql.casefold()
     if "_firn_" not in said:
-        return METADATA
-    named = frozenset(name for name in METADATA if name in said)
-    return METADATA - named if named else frozenset()
+        return is_own
+    if not any(name in said for name in METADATA) and re.search(rf"{STATE}[0-9]", said) is None:
+        return _none
+    return lambda name: is_own(name) and name not in said
+
+
+def _none(_: str) -> bool:
+    return False
 
 
 def _parse(sql: str) -> exp.Expr:
@@ -282,7 +294,7 @@ def _named_tables(tree: exp.Expr) -> list[tuple[str, ...]]:
     return list(found)
 
 
-def _register(connection: duckdb.DuckDBPyConnection, number: int, view: View, hidden: frozenset[str]) -> None:
+def _register(connection: duckdb.DuckDBPyConnection, number: int, view: View, hidden: Callable[[str], bool]) -> None:
     lake, namespace, table = view.written
     if lake:
         connection.execute(f"ATTACH IF NOT EXISTS ':memory:' AS {_quoted(lake)}")
@@ -295,7 +307,7 @@ def _register(connection: duckdb.DuckDBPyConnection, number: int, view: View, hi
         connection.register(source, scan)
         text = name.replace("'", "''")
         lake_of = f"'{text}' AS _lake, " if view.together else ""
-        left_out = [column for column in scan.columns if column in hidden]
+        left_out = [column for column in scan.columns if hidden(column)]
         if len(left_out) == len(scan.columns):
             left_out = []
         but = f" EXCLUDE ({', '.join(map(_quoted, left_out))})" if left_out else ""

@@ -9,9 +9,7 @@ import pyarrow as pa
 
 from firn.log.cuts import Cut
 from firn.tables.snapshot_history import AsOf
-from firn_lake.fresh.following_table import FollowingTable
-from firn_lake.fresh.fresh_rows import FreshTable
-from firn_lake.fresh.fresh_tables import Fresh
+from firn_lake.fresh.fresh_tables import AsItWillBe, Fresh
 from firn_lake.reading.read_recorder import OnRead
 from firn_lake.reading.versions import version_at, version_named
 from firn_lake.sql.as_of import PinnedTable, pinned
@@ -119,7 +117,7 @@ class Tables:
         """As for `query`."""
         self._catalog, self._as_of, self._cut, self._fresh, self._on_read = catalog, as_of, cut, fresh, on_read
         self._identifiers = table_identifiers(catalog)
-        self._now: Mapping[tuple[str, ...], FreshTable | FollowingTable] = {}
+        self._now: Mapping[tuple[str, ...], AsItWillBe] = {}
         self._scans: dict[tuple[str, ...], TableScan] = {}
 
     def meant(self, parts: tuple[str, ...]) -> tuple[str, ...]:

@@ -52,6 +52,11 @@ class TableScan(ArrowScanSource):
         """The id of the snapshot that is read; None for a table without any."""
         return self._version.id
 
+    @property
+    def note(self) -> str:
+        """What is to be said of what is read; "" if nothing is."""
+        return self._version.note
+
     def accepts(self, predicate: Node) -> bool:
         """Whether rows can be filtered here as DuckDB would do it; what isn't accepted DuckDB does itself."""
         try:

@@ -30,7 +30,7 @@ from pyiceberg.transforms import (
 )
 from pyiceberg.types import IcebergType
 
-from firn.changes.metadata_columns import METADATA
+from firn.changes.metadata_columns import is_own
 from firn.config.partitions import Partition, in_words, parse
 from firn.config.partitions import Transform as Name
 from firn.errors import TerminalError, TransientError
@@ -120,7 +120,7 @@ def spec_for(schema: Schema, entries: Iterable[str | Partition]) -> PartitionSpe
 
 def checked(schema: Schema, wanted: Sequence[Partition]) -> Sequence[Partition]:
     """The same, if a table with these columns can be partitioned so. Raises BadPartition."""
-    names = [name for name in (field.name for field in schema.fields) if name not in METADATA]
+    names = [name for name in (field.name for field in schema.fields) if not is_own(name)]
     times: dict[str, Partition] = {}
     for one in wanted:
         if one.column not in names:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from firn.errors import TerminalError
+from firn.views.cut import REFRESHES
 from firn_lake.tables import epochs_of
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def streams_of(metadata: "TableMetadata") -> tuple[str, ...]:
     """The streams that feed the table, sorted: the one that made it, and those that have committed to main."""
     found = {stream for one in ancestry(metadata, metadata.current_snapshot_id) for stream in epochs_of(one)}
     made = metadata.properties.get("firn.stream")
-    return tuple(sorted(found | ({made} if made else set())))
+    return tuple(sorted((found | ({made} if made else set())) - {REFRESHES}))
 
 
 def is_firns(metadata: "TableMetadata") -> bool:
@@ -42,6 +43,11 @@ def not_fed(metadata: "TableMetadata", name: str) -> None:
     streams = streams_of(metadata)
     if metadata.properties.get("firn.mode") == "deletes":
         raise FedByStream(f"{name} is Firn's own memory of deletes: nobody else may write it")
+    if metadata.properties.get("firn.mode") == "view":
+        raise FedByStream(
+            f"{name} is a view: its rows are what its SQL makes of other tables, and each refresh would take others "
+            "for its own. Change these tables, or its SQL (views: in firn.yaml)"
+        )
     stream = streams[0] if streams else "STREAM"
     raise FedByStream(
         f"{name} is fed by {'stream ' + ', '.join(streams) if streams else 'a stream'}: rows that another writer puts "

@@ -10,8 +10,7 @@ from typing import Final
 import duckdb
 
 from firn.changes.decode.types import Column
-from firn.changes.metadata_columns import IDENTITY
-from firn.config.names import OWN
+from firn.changes.metadata_columns import IDENTITY, STATE
 from firn.errors import TerminalError
 from firn_sql.output_columns import column_kind
 from firn_sql.output_types import NoColumnType, column_type, quoted
@@ -81,7 +80,7 @@ def stored(owner: str, plan: Plan, tables: Mapping[str, SourceTable], connection
     hidden = [one for one in plan.stored if one not in seen] if plan.group is not None else []
     shown = _shown(plan)
     own = [one for one in hidden if one not in shown]
-    names = seen | {one: f"{OWN}state_{i}" for i, one in enumerate(own)}
+    names = seen | {one: f"{STATE}{i}" for i, one in enumerate(own)}
     by_name = dict(zip(relation.columns, relation.types, strict=True))
     casts = {}
     for one, name in names.items():

@@ -19,6 +19,7 @@ export function UpkeepView({ about }) {
                 ["mode", (one) => one.mode], ["key", (one) => one.key.join(", ") || "–"], ["pipeline", (one) => one.pipeline ?? "–"],
               ]} />`
             : html`<${Empty}>No rule of firn.yaml fills it.<//>`}
+          ${feeds.filter((one) => one.sql).map((one) => html`<pre key=${one.sql}>${one.sql}</pre>`)}
         </section>
       </div>
       ${health?.partitions?.length ? html`<${Partitions} of=${health.partitions} />` : null}`}

@@ -1,0 +1,223 @@
+"""Views as whoever reads them finds them: rows and their changes, at any moment, at a cut, and with what waits.
+
+The tables of views are written here by the rule of refreshes (firn_sql.views) without Spark; with the real job it is
+tests/integration/spark/test_views_read.py.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.table import Table
+
+from firn.config.names import TableName
+from firn.log import cuts, published_configs
+from firn.log.cuts import Cut
+from firn.log.store import open_store
+from firn.tables.snapshot_history import NoSuchMoment
+from firn.tables.table_state import EPOCH
+from firn.views.cut import Told
+from firn_lake.fresh import fresh_view
+from firn_lake.fresh.fresh_rows import FreshTable
+from firn_lake.fresh.fresh_view import FreshView, FreshViewRows, _Tables
+from firn_lake.fresh.pending import Look, NotFresh
+from firn_lake.lake import Lake
+from firn_lake.reading.rows import Rows
+from firn_lake.sql.duck import NOTES
+from firn_lake.sql.query import query
+from firn_sql.views.connection import connected
+from firn_sql.views.refresh import AFTER, Refresh
+from tests.integration.spark.test_commit import config, event
+from tests.unit.lake.test_fresh import Ground
+
+SUMS = "SELECT v, count(*) AS size, sum(n) AS total, list(id) AS ids FROM lake.t GROUP BY v"
+OVER = "SELECT size, count(*) AS groups, min(v) AS least FROM lake.sums GROUP BY size"
+VIEWS = {"lake.sums": SUMS, "lake.over": OVER}
+
+
+def with_views(views: dict[str, str]) -> str:
+    return config() + "views:\n" + "".join(f"  {name}: {{sql: {sql!r}}}\n" for name, sql in views.items())
+
+
+def row(number: int, lsn: int, v: str, op: str = "c") -> dict[str, Any]:
+    values = {"id": number, "v": v, "w": "w", "n": number}
+    return event(op, lsn, None if op == "d" else values, values if op == "d" else None)
+
+
+class Viewed(Ground):
+    """A stream with views over its table, and over these."""
+
+    epoch = 0
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, with_views(VIEWS))
+        self.folder = folder
+        self.lake = Lake(self.catalog, lambda: self.store)
+
+    def land(self, *events: dict[str, Any]) -> Cut:
+        """All of these are what there is: a commit of them in place of what was, and the views brought to its cut."""
+        for name in ("lake.t", "lake.t__deletes"):
+            if self.catalog.table_exists(name):
+                self.catalog.drop_table(name)
+        self.post(list(events))
+        self.epoch = self.seal()
+        self.commit(self.folded(), self.epoch)
+        self.refresh()
+        return self.newest()
+
+    def newest(self) -> Cut:
+        found = cuts.last(self.store, "spec")
+        assert found is not None
+        return found
+
+    def refresh(self) -> None:
+        for view in self.config.streams["spec"].views:
+            sources: dict[str, Any] = {}
+            for name in view.sources:
+                table = self.catalog.load_table(name.identifier)
+                sources[str(name)] = FreshTable(self.catalog, Look(self.store), name.identifier, table)
+            of = FreshView(view, sources, None)
+            with connected() as connection:
+                found, how, tables = of.bound(connection)
+                rows = how.rows(Refresh(connection, found, _Tables(connection, found, tables, of.checked)).whole(AFTER))
+                made = connection.sql(rows).to_arrow_table()
+            said = Told(view.sha, {TableName.parse(n): _at(s.table) for n, s in sources.items()}, {"spec": self.epoch})
+            summary = said.summary() | {f"{EPOCH}_view": str(self.epoch)}
+            if not self.catalog.table_exists(view.table.identifier):
+                properties = {"firn.mode": "view", "firn.key": '["_firn_id"]', "firn.stream": "spec"}
+                self.catalog.create_table(view.table.identifier, made.schema, properties=properties)
+            table = self.catalog.load_table(view.table.identifier)
+            write = table.append if table.current_snapshot() is None else table.overwrite
+            write(made, snapshot_properties=summary)
+
+    def publish(self, views: dict[str, str]) -> None:
+        self.config = published_configs.publish(self.store, with_views(views))
+        self.lake = Lake(self.catalog, lambda: open_store(f"file://{self.folder}/staging"))
+
+    def fresh(self, name: str = "lake.sums", **how: Any) -> list[dict[str, Any]]:
+        return _ordered(self.lake.table(name).read(fresh=True, **how).pylist())
+
+
+def _at(table: Table) -> tuple[str, int]:
+    assert table.metadata.current_snapshot_id is not None
+    return str(table.metadata.table_uuid), table.metadata.current_snapshot_id
+
+
+def _ordered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(rows, key=repr)
+
+
+@pytest.fixture
+def viewed(tmp_path: Path) -> Viewed:
+    return Viewed(tmp_path)
+
+
+def test_of_a_view_are_shown_the_columns_of_its_query(viewed: Viewed) -> None:
+    viewed.land(row(1, 10, "a"), row(2, 11, "a"), row(3, 12, "b"))
+    lake, names = viewed.lake, ["v", "size", "total", "ids"]
+    table = lake.table("lake.sums")
+    every = table.read(metadata=True).arrow().column_names
+    assert every[:4] == names
+    assert {*every[4:]} == {"_firn_id", "_firn_state_0"}
+    assert table.read().arrow().column_names == names == list(table.columns())
+    assert lake.sql("SELECT * FROM lake.sums").arrow().column_names == names
+    assert lake.sql("SELECT * FROM lake.sums", metadata=True).arrow().column_names == every
+    named = lake.sql("SELECT *, _firn_state_0 FROM lake.sums").arrow().column_names
+    assert named == [*names, "_firn_state_0", "_firn_state_0"]
+    assert "_firn_" not in table.to_sql()
+    [shown] = [one for one in lake.tables() if one.name == "lake.sums"]
+    assert (shown.mode, shown.source, shown.rows) == ("view", "lake.t", 2)
+
+
+def test_changes_of_a_view_are_told_by_who_its_rows_are(viewed: Viewed) -> None:
+    first = [row(1, 10, "a"), row(2, 11, "a"), row(3, 12, "b")]
+    viewed.land(*first)
+    table = viewed.lake.table("lake.sums")
+    start = table.snapshots()[-1].id
+    viewed.land(*first, row(4, 20, "a"), row(3, 21, "b", "d"), row(5, 22, "c"))
+    found = _ordered(table.changes(start).pylist())
+    assert [(one["_change"], one["v"], one["size"]) for one in found] == [
+        ("delete", "b", 1), ("insert", "c", 1), ("update", "a", 3),
+    ]  # fmt: skip
+    updated = found[2]
+    assert (updated["_before"]["size"], updated["_before"]["_firn_id"]) == (2, updated["_firn_id"])
+    assert len(updated["_firn_id"]) == 16
+    assert not [name for name in updated if name.startswith("_firn_state")]
+    end = table.snapshots()[-1].id
+    viewed.refresh()  # the same rows again
+    assert table.changes(end).pylist() == []
+    followed = [one for part in table.follow(start, until=end) for one in part.pylist()]
+    assert {one["_change"] for one in followed} <= {"delete", "insert", "update"}
+    assert {one["v"] for one in followed} == {"a", "b", "c"}
+
+
+def test_at_a_cut_a_view_is_as_it_was_of_that_cut(viewed: Viewed) -> None:
+    one = viewed.land(row(1, 10, "a"))
+    two = viewed.land(row(1, 10, "a"), row(2, 20, "a"))
+    lake, sql = viewed.lake, "SELECT size FROM lake.sums"
+    for cut, size in ((one, 1), (two, 2)):
+        found = query(lake.catalog, sql, cut=cut)
+        assert found.to_pylist() == [{"size": size}]
+        assert NOTES.encode() not in found.schema.metadata
+    nothing_new = cuts.make("spec", two.n + 1, "2026-11-21T00:00:00.000Z", two.tables)
+    assert lake.table("lake.sums").read(as_of=nothing_new).note == ""
+    newer = cuts.make("spec", two.n + 1, "2026-11-21T00:00:00.000Z", {"lake.t": 7})
+    late = query(lake.catalog, sql, cut=newer)
+    assert late.to_pylist() == [{"size": 2}]
+    [note] = json.loads(late.schema.metadata[NOTES.encode()])
+    assert f"lake.sums is of cut {two.n} of spec" in note
+    before = cuts.make("spec", one.n - 1, "2026-11-21T00:00:00.000Z", {"lake.t": 7})
+    with pytest.raises(NoSuchMoment, match=f"no snapshot of cut {one.n - 1} of spec .* of cut {one.n};"):
+        query(lake.catalog, sql, cut=before)
+    with pytest.raises(NoSuchMoment, match="a view of what spec feeds"):
+        query(lake.catalog, sql, cut=cuts.make("other", 3, "2026-11-21T00:00:00.000Z", {}))
+
+
+def test_a_fresh_view_has_what_waits_for_its_tables(viewed: Viewed) -> None:
+    """As the next refresh makes it, `_firn_id` and all; a view over it too."""
+    first = [row(1, 10, "a"), row(2, 11, "a"), row(3, 12, "b")]
+    viewed.land(*first)
+    table = viewed.lake.table("lake.sums")
+    assert isinstance(table.read(fresh=True), Rows)  # nothing waits
+    more = [row(4, 20, "a"), row(3, 21, "b", "d"), row(5, 22, "c")]
+    viewed.post(more)
+    assert isinstance(table.read(fresh=True), FreshViewRows)
+    shown = {name: viewed.fresh(name, metadata=True) for name in VIEWS}
+    assert [(one["v"], one["size"], one["ids"]) for one in shown["lake.sums"]] == [("a", 3, [1, 2, 4]), ("c", 1, [5])]
+    assert [(one["size"], one["groups"]) for one in shown["lake.over"]] == [(1, 1), (3, 1)]
+    assert viewed.fresh(columns=["v"], filter="size > 1") == [{"v": "a"}]
+    assert len(viewed.fresh(limit=1)) == 1
+    joined = "SELECT t.id, s.size FROM lake.t t JOIN lake.sums s USING (v) ORDER BY id"
+    assert viewed.lake.sql(joined, fresh=True).pylist() == [
+        {"id": 1, "size": 3}, {"id": 2, "size": 3}, {"id": 4, "size": 3}, {"id": 5, "size": 1},
+    ]  # fmt: skip
+    viewed.land(*first, *more)
+    assert {name: _ordered(viewed.lake.table(name).read(metadata=True).pylist()) for name in VIEWS} == shown
+    assert {name: viewed.fresh(name, metadata=True) for name in VIEWS} == shown
+
+
+def test_a_view_that_is_behind_its_tables_is_not_called_fresh(viewed: Viewed) -> None:
+    """Nothing waits, and yet its table is older than what it reads."""
+    viewed.land(row(1, 10, "a"))
+    viewed.catalog.load_table("lake.t").delete("id = 1")
+    assert viewed.fresh() == viewed.fresh("lake.over") == []
+    assert viewed.lake.table("lake.sums").read().count() == 1
+
+
+def test_what_can_t_be_shown_fresh_says_why(viewed: Viewed, monkeypatch: pytest.MonkeyPatch) -> None:
+    viewed.land(row(1, 10, "a"))
+    viewed.post([row(2, 20, "a")])
+    with monkeypatch.context() as patch:
+        patch.setattr(fresh_view, "MOST_ROWS", 0)
+        with pytest.raises(NotFresh, match=r"lake.sums reads tables of 1 rows, and at most 0 are read"):
+            viewed.fresh()
+    viewed.publish({"lake.sums": "SELECT v, max(n) AS most FROM lake.t GROUP BY v"})
+    with pytest.raises(NotFresh, match=r"gives the view lake.sums other columns: run firn flush"):
+        viewed.fresh()
+    viewed.publish({"lake.sums": SUMS.replace("sum(n)", "sum(CAST(v AS BIGINT))")})
+    with pytest.raises(NotFresh, match=r"lake.sums can't be shown with what waits: Conversion Error"):
+        viewed.fresh()
+    viewed.catalog.drop_table("lake.sums")
+    with pytest.raises(NotFresh, match=r"lake.sums is not made yet: run firn flush"):
+        viewed.lake.sql("SELECT * FROM lake.sums", fresh=True)
