@@ -215,8 +215,14 @@ def _unpacked(form: str, kind: Type) -> Callable[[bytes, int], str]:
 
 
 def of_float(value: float, kind: Type) -> str:
-    """The text of a FLOAT or DOUBLE; NaN and infinities are strings."""
+    """The text of a FLOAT or DOUBLE; NaN and infinities are strings. A number that a decimal holds too has the text of
+    that: who wrote the variant chooses between them."""
     text = text_of(kind)(value)
+    if "e" in text.lower() and not text[-1].isalpha():
+        exact = Decimal(text)
+        digits, exponent = exact.as_tuple()[1:]
+        if max(len(digits), len(digits) + int(exponent), -int(exponent)) <= _DIGITS:
+            return of_decimal(exact)
     return quoted(text) if text[-1].isalpha() else text
 
 
@@ -276,7 +282,8 @@ def _day(value: int) -> str:
     return f"{shown}-{found.month:02d}-{found.day:02d}"
 
 
-_A_DECIMAL: Final = Type("decimal", 38, 0)
+_DIGITS: Final = 38  # of a decimal
+_A_DECIMAL: Final = Type("decimal", _DIGITS, 0)
 _PRIMITIVES: Final[Mapping[int, Callable[[bytes, int], str]]] = {
     0: lambda _value, _place: "null",
     1: lambda _value, _place: "true",
