@@ -243,10 +243,3 @@ def test_a_mirrors_base_counts_too() -> None:
     remember("s3://lake/lake.base", CONFIG)
     assert outcome_of(ENDED).failure == "transient"
     assert "files of lake.base" in (outcome_of(ENDED, ["base"]).error or "")
-
-
-def test_tables_whose_files_lie_in_one_folder_have_keys_of_their_own() -> None:
-    remember("s3://lake/t", CONFIG, write_data_path="s3://lake/objects")
-    remember("s3://lake/u", CONFIG | {"s3.access-key-id": "OTHER"}, write_data_path="s3://lake/objects")
-    # As Iceberg's object storage lays them out: `t` is a part of the path.
-    assert key_of("s3://lake/objects/0101/t/a.parquet") != "OTHER"
