@@ -34,6 +34,8 @@ from firn.log.table_health import Health
 from firn.runs.job_runs import ENDED
 from firn.sinks import state as sinks
 from firn.sinks.state import SinkStates
+from firn.views import view_state
+from firn.views.view_state import ViewState, ViewStates
 from firn_lake.catalogs.catalog import open_catalog
 from firn_local import stack as stack_module
 from firn_local.aws import ACCOUNT
@@ -466,6 +468,8 @@ def console(ground: Ground) -> None:
     }
     asked: list[tuple[str, dict[str, str]]] = [("replay", corrected), ("pause", {}), ("unpause", {})]
     asked += [("flush", {"stream": "keyed"}), ("resume", {"stream": "keyed", "name": "a.b"})]
+    view_state.write(store, "shop", ViewStates(views={"v.held": ViewState(tries=1)}))
+    asked += [("resume", {"stream": "shop", "name": "v.held"})]
     asked += [(name, {"table": "shop.orders"}) for name in ("compact", "expire")]
     done = {}
     for name, fields in asked:

@@ -15,7 +15,7 @@ from firn.log.cuts import Cut
 from firn.log.store import Store
 from firn.tables.failures import Failure, Kind
 from firn.views.cut import ViewCut
-from firn.views.view_sources import ViewSources, cut_at
+from firn.views.view_sources import ViewSources
 from firn.views.view_state import ViewState, ViewStates
 
 _TRANSIENT: Final = (timedelta(seconds=10), timedelta(minutes=10))  # the first pause and the longest
@@ -68,9 +68,9 @@ class Under:
 
     def cut_of(self, view: View) -> ViewCut:
         """What the view is to be of. Views that the same streams feed share it: it names all tables of these."""
-        streams = self.sources.streams_below(view).intersection(self.newest)
+        streams = self.sources.streams_below(view)
         if streams not in self._cuts:
-            self._cuts[streams] = cut_at({name: self.newest[name] for name in streams})
+            self._cuts[streams] = self.sources.cut_of(view, self.newest)
         return self._cuts[streams]
 
     def standings(self, states: ViewStates) -> list[ViewStanding]:

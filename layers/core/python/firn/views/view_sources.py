@@ -39,6 +39,18 @@ class ViewSources:
         """The streams that may feed a table that its rows come from."""
         return frozenset(name for table in self.tables_below(view) for name in self.feeders[table])
 
+    def cut_of(self, view: View, newest: Mapping[str, Cut]) -> ViewCut:
+        """What the view is to be of, at these cuts. Those that the same streams feed are of the same."""
+        mine = {stream: newest[stream] for stream in sorted(self.streams_below(view).intersection(newest))}
+        snapshots: dict[TableName, set[int]] = {}
+        for cut in mine.values():
+            for table, snapshot in cut.tables.items():
+                snapshots.setdefault(TableName.parse(table), set()).add(snapshot)
+        return ViewCut(
+            {stream: cut.n for stream, cut in mine.items()},
+            {table: frozenset(some) for table, some in snapshots.items()},
+        )
+
     def digest(self, view: View, cut: ViewCut) -> str:
         """What the view's rows follow from, in short: the snapshots that it reads, and the SQL of the views between. A
         cut that changes none of them changes no view."""
@@ -68,16 +80,6 @@ class ViewSources:
                     tables.add(name)
             found[view.table] = frozenset(tables), frozenset(queries)
         return found
-
-
-def cut_at(newest: Mapping[str, Cut]) -> ViewCut:
-    """What a view is to be of that these streams feed, by their newest cuts."""
-    snapshots: dict[TableName, set[int]] = {}
-    for cut in newest.values():
-        for table, snapshot in cut.tables.items():
-            snapshots.setdefault(TableName.parse(table), set()).add(snapshot)
-    epochs = {stream: cut.n for stream, cut in sorted(newest.items())}
-    return ViewCut(epochs, {table: frozenset(some) for table, some in snapshots.items()})
 
 
 def sources_of(config: Config, stream: str) -> ViewSources | None:
