@@ -24,8 +24,10 @@ from firn_lake.fresh.fresh_view import FreshView, FreshViewRows, _Tables
 from firn_lake.fresh.pending import Look, NotFresh
 from firn_lake.lake import Lake
 from firn_lake.reading.rows import Rows
+from firn_lake.refs.rollback import CannotRollBack
 from firn_lake.sql.duck import NOTES
 from firn_lake.sql.query import query
+from firn_lake.writing.stream_ownership import FedByStream
 from firn_sql.views.connection import connected
 from firn_sql.views.refresh import AFTER, Refresh
 from tests.integration.spark.test_commit import config, event
@@ -221,3 +223,14 @@ def test_what_can_t_be_shown_fresh_says_why(viewed: Viewed, monkeypatch: pytest.
     viewed.catalog.drop_table("lake.sums")
     with pytest.raises(NotFresh, match=r"lake.sums is not made yet: run firn flush"):
         viewed.lake.sql("SELECT * FROM lake.sums", fresh=True)
+
+
+def test_nobody_else_writes_into_a_view_or_rolls_it_back(viewed: Viewed) -> None:
+    viewed.land(row(1, 10, "a"))
+    table = viewed.lake.table("lake.sums")
+    with pytest.raises(FedByStream, match=r"lake\.sums is a view: its rows are what its SQL makes"):
+        table.append([{"v": "b"}])
+    first = table.snapshots()[0].id
+    viewed.refresh()
+    with pytest.raises(CannotRollBack, match=r"lake\.sums is a view"):
+        table.rollback(first, "skip")
