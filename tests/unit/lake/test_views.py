@@ -205,6 +205,14 @@ def test_a_view_that_is_behind_its_tables_is_not_called_fresh(viewed: Viewed) ->
     viewed.catalog.load_table("lake.t").delete("id = 1")
     assert viewed.fresh() == viewed.fresh("lake.over") == []
     assert viewed.lake.table("lake.sums").read().count() == 1
+    viewed.refresh()
+    assert isinstance(viewed.lake.table("lake.sums").read(fresh=True), Rows)
+
+
+def test_rows_that_others_write_into_a_view_are_not_called_fresh(viewed: Viewed) -> None:
+    viewed.land(row(1, 10, "a"))
+    viewed.catalog.load_table("lake.sums").append(viewed.catalog.load_table("lake.sums").scan().to_arrow())
+    assert (viewed.lake.table("lake.sums").read().count(), len(viewed.fresh())) == (2, 1)
 
 
 def test_what_can_t_be_shown_fresh_says_why(viewed: Viewed, monkeypatch: pytest.MonkeyPatch) -> None:

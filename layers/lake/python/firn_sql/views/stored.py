@@ -10,7 +10,8 @@ from typing import Final
 import duckdb
 
 from firn.changes.decode.types import Column
-from firn.changes.metadata_columns import IDENTITY, STATE
+from firn.changes.metadata_columns import IDENTITY
+from firn.config.names import OWN
 from firn.errors import TerminalError
 from firn_sql.output_columns import column_kind
 from firn_sql.output_types import NoColumnType, column_type, quoted
@@ -75,7 +76,7 @@ def stored(owner: str, plan: Plan, tables: Mapping[str, SourceTable], connection
     }
     seen = dict(zip(plan.root.columns, plan.names, strict=True))
     hidden = [one for one in plan.stored if one not in seen] if plan.group is not None else []
-    names = seen | {one: f"{STATE}{i}" for i, one in enumerate(hidden)}
+    names = seen | {one: f"{OWN}state_{i}" for i, one in enumerate(hidden)}
     by_name = dict(zip(relation.columns, relation.types, strict=True))
     casts = {}
     for one, name in names.items():
