@@ -22,10 +22,11 @@ from firn_lake.fresh import fresh_view
 from firn_lake.fresh.fresh_rows import FreshTable
 from firn_lake.fresh.fresh_view import FreshView, FreshViewRows, _Tables
 from firn_lake.fresh.pending import Look, NotFresh
+from firn_lake.http_api import Query, answer_query
 from firn_lake.lake import Lake
 from firn_lake.reading.rows import Rows
 from firn_lake.refs.rollback import CannotRollBack
-from firn_lake.sql.duck import NOTES
+from firn_lake.sql.duck import NOTES, Limits
 from firn_lake.sql.query import query
 from firn_lake.writing.stream_ownership import FedByStream
 from firn_sql.views.connection import connected
@@ -169,6 +170,9 @@ def test_at_a_cut_a_view_is_as_it_was_of_that_cut(viewed: Viewed) -> None:
     assert late.to_pylist() == [{"size": 2}]
     [note] = json.loads(late.schema.metadata[NOTES.encode()])
     assert f"lake.sums is of cut {two.n} of spec" in note
+    assert cuts.write(viewed.store, newer)
+    answer = answer_query(lake, Query(sql, cut=newer.n, stream="spec"), Limits())
+    assert json.loads(b"".join(answer.parts))["notes"] == [note]
     before = cuts.make("spec", one.n - 1, "2026-11-21T00:00:00.000Z", {"lake.t": 7})
     with pytest.raises(NoSuchMoment, match=f"no snapshot of cut {one.n - 1} of spec .* of cut {one.n};"):
         query(lake.catalog, sql, cut=before)
