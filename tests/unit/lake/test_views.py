@@ -22,10 +22,13 @@ from firn_lake.fresh import fresh_view
 from firn_lake.fresh.fresh_rows import FreshTable
 from firn_lake.fresh.fresh_view import FreshView, FreshViewRows, _Tables
 from firn_lake.fresh.pending import Look, NotFresh
+from firn_lake.http_api import Query, answer_query
 from firn_lake.lake import Lake
 from firn_lake.reading.rows import Rows
-from firn_lake.sql.duck import NOTES
+from firn_lake.refs.rollback import CannotRollBack
+from firn_lake.sql.duck import NOTES, Limits
 from firn_lake.sql.query import query
+from firn_lake.writing.stream_ownership import FedByStream
 from firn_sql.views.connection import connected
 from firn_sql.views.refresh import AFTER, Refresh
 from tests.integration.spark.test_commit import config, event
@@ -167,6 +170,9 @@ def test_at_a_cut_a_view_is_as_it_was_of_that_cut(viewed: Viewed) -> None:
     assert late.to_pylist() == [{"size": 2}]
     [note] = json.loads(late.schema.metadata[NOTES.encode()])
     assert f"lake.sums is of cut {two.n} of spec" in note
+    assert cuts.write(viewed.store, newer)
+    answer = answer_query(lake, Query(sql, cut=newer.n, stream="spec"), Limits())
+    assert json.loads(b"".join(answer.parts))["notes"] == [note]
     before = cuts.make("spec", one.n - 1, "2026-11-21T00:00:00.000Z", {"lake.t": 7})
     with pytest.raises(NoSuchMoment, match=f"no snapshot of cut {one.n - 1} of spec .* of cut {one.n};"):
         query(lake.catalog, sql, cut=before)
@@ -203,6 +209,14 @@ def test_a_view_that_is_behind_its_tables_is_not_called_fresh(viewed: Viewed) ->
     viewed.catalog.load_table("lake.t").delete("id = 1")
     assert viewed.fresh() == viewed.fresh("lake.over") == []
     assert viewed.lake.table("lake.sums").read().count() == 1
+    viewed.refresh()
+    assert isinstance(viewed.lake.table("lake.sums").read(fresh=True), Rows)
+
+
+def test_rows_that_others_write_into_a_view_are_not_called_fresh(viewed: Viewed) -> None:
+    viewed.land(row(1, 10, "a"))
+    viewed.catalog.load_table("lake.sums").append(viewed.catalog.load_table("lake.sums").scan().to_arrow())
+    assert (viewed.lake.table("lake.sums").read().count(), len(viewed.fresh())) == (2, 1)
 
 
 def test_what_can_t_be_shown_fresh_says_why(viewed: Viewed, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,3 +235,14 @@ def test_what_can_t_be_shown_fresh_says_why(viewed: Viewed, monkeypatch: pytest.
     viewed.catalog.drop_table("lake.sums")
     with pytest.raises(NotFresh, match=r"lake.sums is not made yet: run firn flush"):
         viewed.lake.sql("SELECT * FROM lake.sums", fresh=True)
+
+
+def test_nobody_else_writes_into_a_view_or_rolls_it_back(viewed: Viewed) -> None:
+    viewed.land(row(1, 10, "a"))
+    table = viewed.lake.table("lake.sums")
+    with pytest.raises(FedByStream, match=r"lake\.sums is a view: its rows are what its SQL makes"):
+        table.append([{"v": "b"}])
+    first = table.snapshots()[0].id
+    viewed.refresh()
+    with pytest.raises(CannotRollBack, match=r"lake\.sums is a view"):
+        table.rollback(first, "skip")

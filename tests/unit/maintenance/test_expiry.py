@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from firn.config.maintenance import Expiry
@@ -241,3 +242,19 @@ def test_it_tells_as_the_job_reads_it() -> None:
     assert found["firn.epoch.b"] == str(state.progress("b")) == "4"
     assert found.get("firn.sealed.b") is state.sealed("b") is None
     assert found["firn.rebuild"] == str(state.basis.rebuilt) == "1"
+
+
+def test_what_was_the_newest_at_some_time_since_counts_as_young() -> None:
+    """However old it is: whoever fell behind when the next one came is of it."""
+    quiet = line(*commits(1, 60), every=10)
+    old = {n: replace(one, ms=one.ms - 10**9) for n, one in quiet.all.items() if n <= 30}
+    found = plan(replace(quiet, all={**quiet.all, **old}), SOME, NOW)
+    assert (found.expired, found.kept[30]) == (tuple(range(1, 30)), "young")
+
+
+def test_what_a_view_is_of_is_carried_on() -> None:
+    refreshed = {"firn.epoch._view": "1", "firn.view.sql": "x", "firn.view.sources": "{}"}
+    found = plan(line(refreshed, *[{}] * 99), SOME, NOW)
+    assert dict(found.carry) == refreshed
+    carried = plan(line(refreshed, *[{}] * 99, found.carry, *[{}] * 30), SOME, NOW)
+    assert 1 in carried.expired

@@ -65,8 +65,14 @@ class FreshView:
         """Whether its table has the rows that it would have now. Raises NotFresh, StorageUnavailable."""
         if self._table is None or self._table.metadata.properties.get("firn.mode") != "view":
             raise NotFresh(f"the view {self._view.table} is not made yet: run firn flush, and read it then")
-        before = told(state_of(self._table).ancestry)
-        if before is None or before.sql != self._view.sha or set(before.sources) != set(self._view.sources):
+        state = state_of(self._table)
+        before = told(state.ancestry)
+        if (
+            state.rows_by_others
+            or before is None
+            or before.sql != self._view.sha
+            or set(before.sources) != set(self._view.sources)
+        ):
             return False
         at = {str(name): one for name, one in before.sources.items()}
         return all(_is_at(one, *at[name]) for name, one in self._sources.items())
