@@ -12,6 +12,7 @@ from firn_sql.parse_tree import MAX_DEPTH, Node, Text, all_nodes, first_place, o
 from firn_sql.views import functions
 from firn_sql.views.planner import MOST_SELECTS, SourceTable, Undecided, plan
 from firn_sql.views.scope import Perhaps
+from firn_sql.views.time_windows import NAMES, table_of
 
 UNKNOWN: Final = SourceTable({}, (IDENTITY,), open=True)
 """A table of which nothing is known."""
@@ -62,6 +63,8 @@ def check_full(tree: Node, text: Text) -> None:
             raise text.refuse(here, "a part or an earlier state of a table is not kept", "write the table alone")
         if node.get("type") == "SHOW_REF":
             raise text.refuse(here, "this tells of tables, not of rows", "write SELECT … FROM and a table")
+        if node.get("type") == "TABLE_FUNCTION" and node["function"]["function_name"].lower() in NAMES:
+            raise text.refuse(here, "windows of time are kept by what changed alone", "leave out refresh: full")
         if node.get("class") in ("FUNCTION", "WINDOW") and low and low not in _FULL:
             raise text.refuse(here, *allowed.refusal_in_view(low))
         for one in (*node.get("column_names", ()), node.get("alias") or ""):
@@ -113,8 +116,10 @@ def _tables(tree: Node) -> Iterator[tuple[Node, tuple[str, ...]]]:
     for node, _ in all_nodes(tree):
         if node.get("type") == "BASE_TABLE":
             path = tuple(node["qualified_name"]["path"])
-            if len(path) != 1 or path[0].lower() not in own:
-                yield node, path
+        elif not (path := table_of(node)):
+            continue
+        if len(path) != 1 or path[0].lower() not in own:
+            yield node, path
 
 
 def _check_values(tree: Node, text: Text) -> None:
