@@ -168,7 +168,7 @@ class Length:
         """So many times it, as SQL."""
         if self.months:
             return f"to_months(CAST({self.months} * {number} AS INTEGER))"
-        return f"to_microseconds(CAST({self.micros} * {number} AS BIGINT))"
+        return f"to_microseconds(CAST({self.micros} AS BIGINT) * {number})"
 
 
 @dataclass(frozen=True)

@@ -352,7 +352,8 @@ class Refresh:
         there = f"SELECT {listed(own)}, {node.newest} AS firn_newest FROM ({rows}) WHERE isfinite({moment(node.time)})"
         each = f"SELECT {listed(own)}, firn_newest - {node.hop.times('firn_n.n')} AS {start} FROM ({there})"
         each += f", range({node.number}) firn_n(n)"
-        return f"SELECT {listed(node.every)} FROM (SELECT *, {start} + {node.hop.times(node.number)} AS {end} FROM ({each}))"
+        each = f"SELECT *, {start} + {node.hop.times(node.number)} AS {end} FROM ({each})"
+        return f"SELECT {listed(node.every)} FROM ({each})"
 
     def _in_sessions(self, node: Sessions, rows: str) -> str:
         start, end = node.columns[-2:]

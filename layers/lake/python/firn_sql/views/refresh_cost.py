@@ -292,12 +292,11 @@ class _Estimate:
             known = dict(zip(node.ids, node.keys, strict=True))
         elif isinstance(node, Union):
             known = dict(zip(node.columns, map(column, below.columns), strict=True))
-        elif isinstance(node, Window) and not all(one in node.partition for one in values):
-            return None
-        elif isinstance(node, Sessions) and not all(one in node.keys for one in values):
-            return None
-        elif isinstance(node, Hops) and not all(one.columns <= frozenset(below.every) for one in values):
-            return None
+        elif isinstance(node, Hops):
+            known = {one: column(one) for one in below.every}
+        elif isinstance(node, Window | Sessions):
+            by = node.partition if isinstance(node, Window) else node.keys
+            return values if all(one in by for one in values) else None
         else:
             return values
         if not all(one.columns <= known.keys() for one in values):

@@ -83,8 +83,8 @@ def time_windows(node: Node, text: Text) -> TimeWindows:
 def _length(node: Node, name: str, text: Text) -> Length:
     place = first_place(node, 0)
     for one, _ in all_nodes(node):
-        call = str(one.get("function_name", "to_"))
-        if one.get("class") not in _PARTS or not call.startswith("to_"):
+        call = str(one.get("function_name", "trunc"))  # which INTERVAL 1 HOUR is made with
+        if (one.get("class") or "TYPE") not in _PARTS or not (call.startswith("to_") or call == "trunc"):
             raise text.refuse(place, f"{name} takes a length of time here", f"write {NAMES[name]}")
     try:
         found = _measured(Expression(node).sql)
