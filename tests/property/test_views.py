@@ -113,7 +113,11 @@ class Tables:
 
 
 def bag(connection: duckdb.DuckDBPyConnection, rows: str) -> Counter[tuple[Any, ...]]:
-    return Counter(tuple(map(plain, row)) for row in connection.execute(rows).fetchall())
+    kinds = connection.sql(rows).types
+    names = [f"x{i}" for i in range(len(kinds))]
+    listed = [f"CAST({one} AS VARCHAR)" if "ZONE" in str(kind) else one for one, kind in zip(names, kinds, strict=True)]
+    asked = f"SELECT {', '.join(listed)} FROM ({rows}) AS q({', '.join(names)})"
+    return Counter(tuple(map(plain, row)) for row in connection.execute(asked).fetchall())
 
 
 def plain(value: Any) -> Any:

@@ -235,6 +235,22 @@ class Union(Operator):
 
 
 @dataclass(frozen=True)
+class Query(Operator):
+    """What a SELECT gives that is run whole. ids: all columns, and a number among rows that are equal.
+
+    tables  that it reads
+    names   what `sql` calls them
+    """
+
+    tables: tuple[Scan, ...]
+    names: tuple[str, ...]
+    sql: str
+
+    def inputs(self) -> tuple[Operator, ...]:  # noqa: D102
+        return self.tables
+
+
+@dataclass(frozen=True)
 class Plan:
     """A view's query.
 

@@ -20,6 +20,7 @@ from firn_sql.views.algebra import (
     Operator,
     Plan,
     Project,
+    Query,
     Scan,
     Sessions,
     Top,
@@ -116,6 +117,14 @@ class Refresh:
                 rows = f"SELECT *, {', '.join(values)} FROM ({rows})"
         return f"SELECT {listed(self._plan.stored)} FROM ({rows})"
 
+    def asked(self, node: Query, cut: int) -> str:
+        """A SELECT of what a query gives at a cut, with the columns' own names."""
+        tables = []
+        for scan, name in zip(node.tables, node.names, strict=True):
+            columns = [f"{one} AS {quoted(scan.names[one])}" for one in scan.columns]
+            tables.append(f"{name} AS (SELECT {listed(columns)} FROM ({self._rows(scan, cut, None)}))")
+        return f"WITH {', '.join(tables)} SELECT * FROM ({node.sql})"
+
     # Rows at a cut
 
     def _rows(self, node: Operator, cut: int, within: Within | None) -> str:
@@ -147,6 +156,10 @@ class Refresh:
             return self._outside(within, below if below is within else None, rows, node)
         if isinstance(node, Top):
             return self._outside(within, None, self._top(node, self._rows(node.input, cut, None)), node)
+        if isinstance(node, Query):
+            equal = f"row_number() OVER (PARTITION BY {', '.join(node.columns)}) AS {node.ids[-1]}"
+            rows = f"SELECT *, {equal} FROM ({self.asked(node, cut)}) AS firn_asked({', '.join(node.columns)})"
+            return self._outside(within, None, rows, node)
         if isinstance(node, Union):
             narrowed = self._narrowed(node, cut, within)
             parts = [self._rows(one, cut, each) for one, each in zip(node.branches, narrowed, strict=True)]
@@ -235,6 +248,8 @@ class Refresh:
             return self._join_delta(node)
         if isinstance(node, Union):
             return self._union_delta(node)
+        if isinstance(node, Query):
+            return self._net(node.every, *(self._rows(node, cut, None) for cut in (BEFORE, AFTER)))
         below = self._delta(node.inputs()[0])
         if below is None:
             return None
