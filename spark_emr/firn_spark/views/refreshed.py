@@ -36,6 +36,7 @@ from firn_sql.views.refresh import AFTER, Refresh
 from firn_sql.views.source_tables import source_table
 from firn_sql.views.stored import Stored, stored
 from firn_sql.views.sums import with_sums
+from firn_sql.views.whole import whole_plan
 
 SHAPE: Final = "firn.view.shape"  # in a snapshot's summary: Stored.shape of its rows
 _BATCH: Final = 65_536  # rows
@@ -203,7 +204,10 @@ def _query(work: _Work, connection: Connection) -> _Query:
     name = str(work.view.table)
     try:
         tables = {low: source_table(one.columns, one.key) for low, one in work.tables.items()}
-        found, _ = with_sums(plan(work.view.sql, tables), tables, connection)
+        if work.view.full:
+            found = whole_plan(work.view.sql, tables, connection)
+        else:
+            found, _ = with_sums(plan(work.view.sql, tables), tables, connection)
     except SqlRefused as refused:
         raise TerminalError(f"view {name}: {refused}") from refused
     needed: dict[str, set[str]] = {low: set() for low in tables}

@@ -117,7 +117,7 @@ class Refresh:
                 rows = f"SELECT *, {', '.join(values)} FROM ({rows})"
         return f"SELECT {listed(self._plan.stored)} FROM ({rows})"
 
-    def asked(self, node: Query, cut: int) -> str:
+    def _asked(self, node: Query, cut: int) -> str:
         """A SELECT of what a query gives at a cut, with the columns' own names."""
         tables = []
         for scan, name in zip(node.tables, node.names, strict=True):
@@ -158,7 +158,7 @@ class Refresh:
             return self._outside(within, None, self._top(node, self._rows(node.input, cut, None)), node)
         if isinstance(node, Query):
             equal = f"row_number() OVER (PARTITION BY {', '.join(node.columns)}) AS {node.ids[-1]}"
-            rows = f"SELECT *, {equal} FROM ({self.asked(node, cut)}) AS firn_asked({', '.join(node.columns)})"
+            rows = f"SELECT *, {equal} FROM ({self._asked(node, cut)}) AS firn_asked({', '.join(node.columns)})"
             return self._outside(within, None, rows, node)
         if isinstance(node, Union):
             narrowed = self._narrowed(node, cut, within)

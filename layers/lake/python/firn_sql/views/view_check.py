@@ -31,9 +31,9 @@ def check_view(
     full     whether all of it is made again each time
     """
     text = Text(sql.encode())
-    tree = _parsed(sql, text)
+    tree = parsed(sql, text)
     _check_tables(tree, sources, text)
-    _check_values(tree, text)
+    check_values(tree, text)
     if full:
         check_full(tree, text)
         return UNKNOWN
@@ -80,7 +80,8 @@ def _may_be_full(tree: Node, text: Text) -> bool:
     return True
 
 
-def _parsed(sql: str, text: Text) -> Node:
+def parsed(sql: str, text: Text) -> Node:
+    """The tree of a view's query. Raises SqlRefused where it is none, or too large."""
     try:
         tree = parse(sql)
     except RecursionError:
@@ -122,8 +123,8 @@ def _tables(tree: Node) -> Iterator[tuple[Node, tuple[str, ...]]]:
             yield node, path
 
 
-def _check_values(tree: Node, text: Text) -> None:
-    """`current_date` and its like are columns to the tree, and values to whoever wrote them."""
+def check_values(tree: Node, text: Text) -> None:
+    """Raises SqlRefused for `current_date` and its like: columns to the tree, and values to whoever wrote them."""
     for node, _ in all_nodes(tree):
         path = node.get("column_names", ())
         at = offset(node, 0)
