@@ -36,6 +36,7 @@ from firn_sql.views.refresh import AFTER, Refresh
 from firn_sql.views.source_tables import source_table
 from firn_sql.views.stored import Stored, stored
 from firn_sql.views.sums import with_sums
+from firn_sql.views.whole import whole_plan
 
 SHAPE: Final = "firn.view.shape"  # in a snapshot's summary: Stored.shape of its rows
 COLUMNS: Final = "firn.view.columns"  # the same: JSON, table -> name in the SQL -> id of the column that it means
@@ -91,6 +92,8 @@ def _once(context: RangeContext, view: View, at: ViewCut, whole: bool) -> Outcom
         return None
     before = told(table.state.ancestry) if table is not None else None
     now = Told(view.sha, {one.name: (one.table.state.uuid, one.until) for one in tables.values()}, at.epochs)
+    if before is not None and any(n > at.epochs.get(stream, n) for stream, n in before.epochs.items()):
+        raise TransientError(f"{view.table} is of a newer cut already, by another job")
     by_others = table.state.rows_by_others if table is not None else 0
     if not (whole or by_others or before is None) and (before.sql, before.sources) == (now.sql, now.sources):
         return None
@@ -234,7 +237,10 @@ def _query(work: _Work, connection: Connection) -> _Query:
     name = str(work.view.table)
     try:
         tables = {low: _source(one) for low, one in work.tables.items()}
-        found, _ = with_sums(plan(work.view.sql, tables), tables, connection)
+        if work.view.full:
+            found = whole_plan(work.view.sql, tables, connection)
+        else:
+            found, _ = with_sums(plan(work.view.sql, tables), tables, connection)
     except SqlRefused as refused:
         raise TerminalError(f"view {name}: {refused}") from refused
     needed: dict[str, set[str]] = {low: set() for low in tables}

@@ -85,6 +85,9 @@ streams:
           kafka: {topics: [notes], registry: {url: 'http://127.0.0.1:1', secret: 'ssm:/firn/local/keyed'}}}
   pulled: {tables: {public.items: {to: p.items, key: [id]}}}
   other: {tables: {public.items: {to: o.items, key: [id]}}}
+views:
+  v.shop: {sql: SELECT id FROM shop.orders}
+  v.bank: {sql: SELECT id FROM bank.orders}
 """
 KEY = "an-api-key-of-twenty-and-more"
 OTHER_KEY = "another-api-key-of-twenty-and-more"

@@ -12,6 +12,7 @@ from typing import Final
 
 MAX_BYTES: Final = 100_000
 MAX_TOKENS: Final = 20_000
+TIME_WINDOWS: Final = frozenset({"tumble", "hop", "session"})  # of a table, whose name stands in their brackets
 _MOST_PARTS: Final = 3  # of a source table's name: database.schema.table
 _A_VIEW: Final = "SELECT … FROM namespace.table"
 _LEADS: Final = frozenset({"WHERE", "GROUP", "HAVING", "WINDOW", "QUALIFY", "ORDER", "LIMIT", "OFFSET", "UNION"})
@@ -301,7 +302,12 @@ def _from_names(found: Sequence[Token]) -> Iterator[tuple[list[str], Token]]:
             levels[-1] = "from"
             parts, end = _name(found, place + 1)
             calls = end < len(found) and found[end].mark == "("
-            if not parts or (len(parts) == 1 and calls):
+            if calls and len(parts) == 1 and parts[0].lower() in TIME_WINDOWS:
+                parts, _ = _name(found, end + 1)
+                place = end
+            elif calls and len(parts) == 1:
+                continue
+            if not parts:
                 continue
             if len(parts) > _MOST_PARTS:
                 why = f"a source table's name has at most {_MOST_PARTS} parts"

@@ -18,6 +18,7 @@ from firn.config.problems import Section, shown
 from firn.config.shared_tables import Placed, target_text
 from firn.config.sql_text import SqlRefused, Token, tables_in
 from firn.config.table_rules_reader import read_partitions, unfit_names
+from firn.config.view_homes import joined
 from firn.config.views import View
 from firn.config.yaml_tree import Scalar
 
@@ -48,7 +49,7 @@ def read_views(
     section: Section, streams: Mapping[str, StreamConfig], placed: Sequence[Placed], care: Care
 ) -> dict[str, StreamConfig]:
     """The streams, each with the views at home there: the first stream that may feed a table that a view reads, also by
-    way of other views, refreshes it.
+    way of other views, refreshes it, and with it the views that read each other (view_homes.py).
 
     placed  the rules of all targets of streams
     """
@@ -80,13 +81,16 @@ def read_views(
                 why = token.refuse(f"no rule, pipeline or view makes the table {shown(str(source))}", instead)
                 section.section(str(table)).note("sql", str(why))
     homes: dict[TableName, int] = {}
-    found: dict[int, list[View]] = {}
-    for table in _ordered(read, section):
+    ordered = list(_ordered(read, section))
+    for table in ordered:
         every = (homes[one] if one in homes else feeds.first(one) for one in read[table])
         home = min((one for one in every if one is not None), default=None)
         if home is not None:
             homes[table] = home
-            found.setdefault(home, []).append(views[table])
+    homes, found = joined(homes, read), dict[int, list[View]]()
+    for table in ordered:
+        if table in homes:
+            found.setdefault(homes[table], []).append(views[table])
     return {name: replace(one, views=tuple(found.get(i, ()))) for i, (name, one) in enumerate(streams.items())}
 
 

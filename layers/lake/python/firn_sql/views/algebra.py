@@ -158,6 +158,60 @@ class Window(Operator):
 
 
 @dataclass(frozen=True)
+class Length:
+    """Of time: months alone, or microseconds alone, of which a day has as many as 24 hours have."""
+
+    months: int
+    micros: int
+
+    def times(self, number: str | int) -> str:
+        """So many times it, as SQL."""
+        if self.months:
+            return f"to_months(CAST({self.months} * {number} AS INTEGER))"
+        return f"to_microseconds(CAST({self.micros} AS BIGINT) * {number})"
+
+
+@dataclass(frozen=True)
+class Hops(Operator):
+    """Each row once for each window of time that it is in; rows without a time, or with an infinite one, are in none.
+
+    The last two columns are when the window begins and ends; the first of them is among the ids.
+
+    time    of a row
+    hop     between the beginnings of two windows
+    number  of windows that a row is in: a window is so many times as long as `hop`
+    """
+
+    input: Operator
+    time: Expression
+    hop: Length
+    number: int
+
+    def inputs(self) -> tuple[Operator, ...]:  # noqa: D102
+        return (self.input,)
+
+    @property
+    def newest(self) -> str:
+        """When the last window begins that a row is in, as SQL over the input."""
+        return f"time_bucket({self.hop.times(1)}, {moment(self.time)})"
+
+
+@dataclass(frozen=True)
+class Sessions(Operator):
+    """Each row with the session that it is in: rows with the same keys, no two next to each other further apart than a
+    gap. Rows without a time, or with an infinite one, are in none. The last two columns are the time of the session's
+    first row, and `gap` after its last one."""
+
+    input: Operator
+    time: Expression
+    gap: Length
+    keys: tuple[Expression, ...]
+
+    def inputs(self) -> tuple[Operator, ...]:  # noqa: D102
+        return (self.input,)
+
+
+@dataclass(frozen=True)
 class Top(Operator):
     """The first rows by an order that has no ties. orders: texts for ORDER BY."""
 
@@ -178,6 +232,22 @@ class Union(Operator):
 
     def inputs(self) -> tuple[Operator, ...]:  # noqa: D102
         return self.branches
+
+
+@dataclass(frozen=True)
+class Query(Operator):
+    """What a SELECT gives that is run whole. ids: all columns, and a number among rows that are equal.
+
+    tables  that it reads
+    names   what `sql` calls them
+    """
+
+    tables: tuple[Scan, ...]
+    names: tuple[str, ...]
+    sql: str
+
+    def inputs(self) -> tuple[Operator, ...]:  # noqa: D102
+        return self.tables
 
 
 @dataclass(frozen=True)
@@ -217,6 +287,11 @@ def operators(root: Operator) -> Iterator[Operator]:
     yield root
     for one in root.inputs():
         yield from operators(one)
+
+
+def moment(time: Expression) -> str:
+    """A date or a time as a time, as SQL."""
+    return f"({time.sql}) + INTERVAL '0 seconds'"
 
 
 def column(name: str) -> Expression:

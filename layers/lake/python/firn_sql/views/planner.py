@@ -10,6 +10,7 @@ from firn_sql.views.algebra import Expression, Filter, Group, Operator, Plan, Pr
 from firn_sql.views.expressions import aggregates, calls, check, name_of, swapped
 from firn_sql.views.relations import Known, Relations, SourceTable
 from firn_sql.views.scope import Perhaps, Scope, Undecided, of_columns
+from firn_sql.views.time_windows import table_of
 
 __all__ = ["SourceTable", "Undecided", "plan"]
 
@@ -72,6 +73,8 @@ def _mentioned(tree: Node) -> Sequence[str]:
 def _table_names(node: Node) -> Iterator[str]:
     if node.get("type") in ("BASE_TABLE", "SUBQUERY"):
         yield from filter(None, (node.get("alias"), *node.get("qualified_name", {}).get("path", ())[-1:]))
+    elif path := table_of(node):
+        yield node.get("alias") or path[-1]
 
 
 def _names(node: Node, tables: Set[str]) -> Iterator[str]:

@@ -5,7 +5,7 @@ below it touches; these are computed for the cut before and the cut after, and w
 kept between two refreshes but what the view itself holds.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 
 import duckdb
@@ -15,15 +15,19 @@ from firn_sql.views.algebra import (
     Expression,
     Filter,
     Group,
+    Hops,
     Join,
     Operator,
     Plan,
     Project,
+    Query,
     Scan,
+    Sessions,
     Top,
     Union,
     Window,
     column,
+    moment,
     quoted,
 )
 from firn_sql.views.sources import AFTER, BEFORE, Delta, Sources, Within, listed
@@ -113,6 +117,14 @@ class Refresh:
                 rows = f"SELECT *, {', '.join(values)} FROM ({rows})"
         return f"SELECT {listed(self._plan.stored)} FROM ({rows})"
 
+    def _asked(self, node: Query, cut: int) -> str:
+        """A SELECT of what a query gives at a cut, with the columns' own names."""
+        tables = []
+        for scan, name in zip(node.tables, node.names, strict=True):
+            columns = [f"{one} AS {quoted(scan.names[one])}" for one in scan.columns]
+            tables.append(f"{name} AS (SELECT {listed(columns)} FROM ({self._rows(scan, cut, None)}))")
+        return f"WITH {', '.join(tables)} SELECT * FROM ({node.sql})"
+
     # Rows at a cut
 
     def _rows(self, node: Operator, cut: int, within: Within | None) -> str:
@@ -132,10 +144,22 @@ class Refresh:
             below = _through(within, node.ids, node.keys) if within else None
             return self._outside(within, below, self._grouped(node, self._rows(node.input, cut, below)), node)
         if isinstance(node, Window):
-            below = within if within and _among(within.values, node.partition) else None
-            return self._outside(within, below, self._windowed(node, self._rows(node.input, cut, below)), node)
+            below = self._only(within, lambda one: one in node.partition)
+            rows = self._windowed(node, self._rows(node.input, cut, below))
+            return self._outside(within, below if below is within else None, rows, node)
+        if isinstance(node, Hops):
+            rows = self._hopped(node, self._rows(node.input, cut, self._of_hops(node, within)))
+            return self._outside(within, None, rows, node)
+        if isinstance(node, Sessions):
+            below = self._only(within, lambda one: one in node.keys)
+            rows = self._in_sessions(node, self._rows(node.input, cut, below))
+            return self._outside(within, below if below is within else None, rows, node)
         if isinstance(node, Top):
             return self._outside(within, None, self._top(node, self._rows(node.input, cut, None)), node)
+        if isinstance(node, Query):
+            equal = f"row_number() OVER (PARTITION BY {', '.join(node.columns)}) AS {node.ids[-1]}"
+            rows = f"SELECT *, {equal} FROM ({self._asked(node, cut)}) AS firn_asked({', '.join(node.columns)})"
+            return self._outside(within, None, rows, node)
         if isinstance(node, Union):
             narrowed = self._narrowed(node, cut, within)
             parts = [self._rows(one, cut, each) for one, each in zip(node.branches, narrowed, strict=True)]
@@ -143,11 +167,39 @@ class Refresh:
         raise AssertionError(type(node))
 
     def _scan(self, node: Scan, cut: int, within: Within | None) -> str:
+        of_columns = self._only(within, lambda one: one.column is not None)
         asked = self._sources.rows(
-            node.source, cut, [node.names[one] for one in node.every], _named(within, node.names)
+            node.source, cut, [node.names[one] for one in node.every], _named(of_columns, node.names)
         )
         rows = _renamed(node, asked)
         return rows if within is None else within.semi_join(rows, node.every)
+
+    def _only(self, within: Within | None, keeps: Callable[[Expression], bool]) -> Within | None:
+        """A condition by some of its values alone, which more rows may be in; None if it is by none of them."""
+        if within is None:
+            return None
+        kept = [i for i, one in enumerate(within.values) if keeps(one)]
+        if len(kept) in (0, len(within.values)):
+            return within if kept else None
+        listing = ", ".join(f"w{i} AS w{place}" for place, i in enumerate(kept))
+        return Within(
+            tuple(within.values[i] for i in kept), self._table(f"SELECT DISTINCT {listing} FROM {within.table}")
+        )
+
+    def _of_hops(self, node: Hops, within: Within | None) -> Within | None:
+        """A condition on rows and windows as one on the rows that may be in these."""
+        start, columns = node.columns[-2], frozenset(node.input.every)
+        found = self._only(within, lambda one: one.column == start or one.columns <= columns)
+        if found is None or all(one.column != start for one in found.values):
+            return found
+        newest = Expression(parse(f"SELECT {node.newest}")["select_list"][0])
+        values = tuple(newest if one.column == start else one for one in found.values)
+        listing = ", ".join(
+            f"w{i} + {node.hop.times('firn_n.n')} AS w{i}" if one.column == start else f"w{i}"
+            for i, one in enumerate(found.values)
+        )
+        every = f"SELECT DISTINCT {listing} FROM {found.table}, range({node.number}) firn_n(n)"
+        return Within(values, self._table(every))
 
     def _narrowed(self, node: Union, cut: int, within: Within | None) -> Sequence[Within | None]:
         """The condition for each branch. Where a branch has another type, as what the union makes of it."""
@@ -196,6 +248,8 @@ class Refresh:
             return self._join_delta(node)
         if isinstance(node, Union):
             return self._union_delta(node)
+        if isinstance(node, Query):
+            return self._net(node.every, *(self._rows(node, cut, None) for cut in (BEFORE, AFTER)))
         below = self._delta(node.inputs()[0])
         if below is None:
             return None
@@ -206,6 +260,13 @@ class Refresh:
             )
         if isinstance(node, Project):
             return self._net(node.every, *(self._projected(node, one) for one in both))
+        if isinstance(node, Hops):
+            return self._net(node.every, *(self._hopped(node, one) for one in both))
+        if isinstance(node, Sessions):
+            touched = Within(node.keys, self._values(node.keys, both)) if node.keys else None
+            return self._net(
+                node.every, *(self._in_sessions(node, self._rows(node.input, cut, touched)) for cut in (BEFORE, AFTER))
+            )
         if isinstance(node, Group):
             touched = Within(node.keys, self._values(node.keys, both)) if node.keys else None
             return self._net(
@@ -300,6 +361,27 @@ class Refresh:
         own = [one for one in node.every if one not in names]
         return f"SELECT {', '.join([*own, *values])} FROM ({rows})"
 
+    def _hopped(self, node: Hops, rows: str) -> str:
+        start, end = node.columns[-2:]
+        own = [one for one in node.every if one not in (start, end)]
+        there = f"SELECT {listed(own)}, {node.newest} AS firn_newest FROM ({rows}) WHERE isfinite({moment(node.time)})"
+        each = f"SELECT {listed(own)}, firn_newest - {node.hop.times('firn_n.n')} AS {start} FROM ({there})"
+        each += f", range({node.number}) firn_n(n)"
+        each = f"SELECT *, {start} + {node.hop.times(node.number)} AS {end} FROM ({each})"
+        return f"SELECT {listed(node.every)} FROM ({each})"
+
+    def _in_sessions(self, node: Sessions, rows: str) -> str:
+        start, end = node.columns[-2:]
+        by = [f"({one.sql})" for one in node.keys]
+        each = f"PARTITION BY {', '.join(by)} ORDER BY firn_at" if by else "ORDER BY firn_at"
+        of_one = f"PARTITION BY {', '.join([*by, start])}"
+        rows = f"SELECT *, {moment(node.time)} AS firn_at FROM ({rows}) WHERE isfinite({moment(node.time)})"
+        follows = f"firn_at <= lag(firn_at) OVER ({each}) + {node.gap.times(1)}"
+        rows = f"SELECT *, CASE WHEN {follows} THEN NULL ELSE firn_at END AS firn_first FROM ({rows})"
+        rows = f"SELECT *, max(firn_first) OVER ({each}) AS {start} FROM ({rows})"
+        rows = f"SELECT *, max(firn_at) OVER ({of_one}) + {node.gap.times(1)} AS {end} FROM ({rows})"
+        return f"SELECT {listed(node.every)} FROM ({rows})"
+
     def _top(self, node: Top, rows: str) -> str:
         by = f"ORDER BY {', '.join(node.orders)} LIMIT {node.limit} OFFSET {node.offset}"
         return f"SELECT {listed(node.every)} FROM ({rows}) {by}"
@@ -355,7 +437,7 @@ def _renamed(node: Scan, rows: str) -> str:
 
 def _named(within: Within | None, names: Mapping[str, str]) -> Within | None:
     """What a source may be asked for: values that are columns of its own, by the source's names."""
-    if within is None or any(one.column is None for one in within.values):
+    if within is None:
         return None
     return Within(tuple(column(names[one.column or ""]) for one in within.values), within.table)
 
@@ -368,7 +450,3 @@ def _through(within: Within | None, columns: Sequence[str], values: Sequence[Exp
     if not all(one.columns <= known.keys() for one in within.values):
         return None
     return Within(tuple(one.over(known) for one in within.values), within.table)
-
-
-def _among(values: Sequence[Expression], others: Sequence[Expression]) -> bool:
-    return all(one in others for one in values)

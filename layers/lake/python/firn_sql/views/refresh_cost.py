@@ -9,11 +9,13 @@ from firn_sql.views.algebra import (
     Expression,
     Filter,
     Group,
+    Hops,
     Join,
     Operator,
     Plan,
     Project,
     Scan,
+    Sessions,
     Top,
     Union,
     Window,
@@ -89,6 +91,10 @@ def _what(node: Operator) -> str:
         return f"{'group by' if node.aggregates else 'distinct'} {_words(node.input, node.keys)}"
     if isinstance(node, Window):
         return f"window over {_words(node.input, node.partition) if node.partition else 'all rows'}"
+    if isinstance(node, Hops):
+        return f"windows of time over {_words(node.input, [node.time])}"
+    if isinstance(node, Sessions):
+        return f"sessions of {_words(node.input, node.keys) if node.keys else 'all rows'}"
     if isinstance(node, Top):
         return f"the first {node.limit:,} rows" + (f" after {node.offset:,}" if node.offset else "")
     return f"union of {len(node.inputs())} queries"
@@ -97,7 +103,7 @@ def _what(node: Operator) -> str:
 def _kept(node: Operator, *, is_root: bool, sums: bool) -> str:
     if isinstance(node, Scan):
         return "what changed in it"
-    if isinstance(node, Filter):
+    if isinstance(node, Filter | Hops):
         return "row by row"
     if isinstance(node, Join):
         return "rows of touched join values, before and now"
@@ -107,6 +113,8 @@ def _kept(node: Operator, *, is_root: bool, sums: bool) -> str:
         return "touched groups made again" if node.keys else "made again from all rows"
     if isinstance(node, Window):
         return "touched partitions made again" if node.partition else "made again from all rows"
+    if isinstance(node, Sessions):
+        return "sessions of touched keys made again" if node.keys else "made again from all rows"
     return "made again from all rows" if isinstance(node, Top) else "each query by itself"
 
 
@@ -217,6 +225,11 @@ class _Estimate:
             touched = self._touched(node.input, node.partition, changed, 2)
             rows = self._rows(node.input)
             return rows * touched / max(1, self._distinct(node.input, node.partition))
+        if isinstance(node, Hops):
+            return changed * node.number
+        if isinstance(node, Sessions):
+            touched = self._touched(node.input, node.keys, changed, 2)
+            return self._rows(node.input) * touched / max(1, self._distinct(node.input, node.keys))
         if isinstance(node, Top):
             self._read(node.input, None, 2)
             return min(changed, node.limit)
@@ -279,8 +292,11 @@ class _Estimate:
             known = dict(zip(node.ids, node.keys, strict=True))
         elif isinstance(node, Union):
             known = dict(zip(node.columns, map(column, below.columns), strict=True))
-        elif isinstance(node, Window) and not all(one in node.partition for one in values):
-            return None
+        elif isinstance(node, Hops):
+            known = {one: column(one) for one in below.every}
+        elif isinstance(node, Window | Sessions):
+            by = node.partition if isinstance(node, Window) else node.keys
+            return values if all(one in by for one in values) else None
         else:
             return values
         if not all(one.columns <= known.keys() for one in values):
@@ -312,7 +328,7 @@ class _Estimate:
             return self._distinct(node.input, node.keys)
         if isinstance(node, Top):
             return min(node.limit, self._rows(node.input))
-        return sum(map(self._rows, node.inputs()))
+        return sum(map(self._rows, node.inputs())) * (node.number if isinstance(node, Hops) else 1)
 
     def _different(self, node: Join) -> list[float]:
         """The different values by which each side joins; one that is not known is no more than the other."""

@@ -9,10 +9,11 @@ from typing import Final
 from firn_sql.check import HIDDEN
 from firn_sql.parse_tree import Node, Text, all_nodes, first_place, offset
 from firn_sql.views import algebra
-from firn_sql.views.algebra import Expression, Join, Operator, Scan
+from firn_sql.views.algebra import Expression, Hops, Join, Operator, Scan, Sessions
 from firn_sql.views.conditions import all_of, comparison, conjuncts, equalities, filtered, subquery
 from firn_sql.views.expressions import check, no_rows
 from firn_sql.views.scope import Item, Perhaps, Scope, Undecided, of_columns
+from firn_sql.views.time_windows import END, NAMES, START, time_windows
 
 Known = Mapping[str, tuple[Node, "Known"]]
 """WITH tables by name, each with those that it may read itself."""
@@ -125,6 +126,8 @@ class Relations(ABC):
             query = node["subquery"]
             root, names = self.query(query.get("node", query), known, None)
             return [Relation(root, of_columns(node.get("alias", ""), names, root.columns))]
+        if kind == "TABLE_FUNCTION" and node["function"]["function_name"].lower() in NAMES:
+            return [self._time_windows(node, known)]
         if kind == "EMPTY":
             raise self._refuse(node, "a SELECT without FROM reads no table", "write FROM and a table")
         raise self._refuse(node, f"{kind} can't stand in FROM of a view", "write tables, and joins of tables")
@@ -155,6 +158,28 @@ class Relations(ABC):
             {column: one for one, column in columns.items()},
         )  # fmt: skip
         return Relation(root, of_columns(alias or path[-1], seen, root.columns))
+
+    def _time_windows(self, node: Node, known: Known) -> Relation:
+        name = node["function"]["function_name"].lower()
+        call = time_windows(node, self._text)
+        place = {"query_location": first_place(node["function"], offset(node, 0))}
+        alias = node.get("alias") or call.path[-1]
+        below = self._table({"qualified_name": {"path": call.path}, "alias": alias, **place}, known)
+        if any(one.name.lower() in (START, END) and one.is_sure for one in below.items):
+            instead = f"WITH x AS (SELECT … AS other FROM …), and {name}(x, …)"
+            raise self._refuse(place, f"{alias[:60]!r} has a column {START} or {END} already", f"write {instead}")
+        found = self._conditions([call.time, *call.keys], Scope(self._text, below.items), name)
+        time, keys = found[0], tuple(dict.fromkeys(found[1:]))
+        if not time.columns:
+            raise self._refuse(call.time, "the time is not one of the rows", f"write a column: {NAMES[name]}")
+        root, start, end = below.operator, self._new(), self._new()
+        columns = (*root.columns, start, end)
+        if call.number:
+            made: Operator = Hops(columns, (*root.ids, start), root, time, call.hop, call.number)
+        else:
+            made = Sessions(columns, root.ids, root, time, call.hop, keys)
+        items = [one for one in below.items if one.name.lower() not in (START, END)]
+        return Relation(made, (*items, *of_columns(alias, (START, END), (start, end))))
 
     def _join(self, node: Node, known: Known, conditions: list[Node]) -> list[Relation]:
         kind = node["join_type"]

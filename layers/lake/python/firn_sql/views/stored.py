@@ -10,8 +10,7 @@ from typing import Final
 import duckdb
 
 from firn.changes.decode.types import Column
-from firn.changes.metadata_columns import IDENTITY
-from firn.config.names import OWN
+from firn.changes.metadata_columns import IDENTITY, STATE
 from firn.errors import TerminalError
 from firn_sql.output_columns import column_kind
 from firn_sql.output_types import NoColumnType, column_type, quoted

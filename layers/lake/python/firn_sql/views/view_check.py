@@ -12,6 +12,7 @@ from firn_sql.parse_tree import MAX_DEPTH, Node, Text, all_nodes, first_place, o
 from firn_sql.views import functions
 from firn_sql.views.planner import MOST_SELECTS, SourceTable, Undecided, plan
 from firn_sql.views.scope import Perhaps
+from firn_sql.views.time_windows import NAMES, table_of
 
 UNKNOWN: Final = SourceTable({}, (IDENTITY,), open=True)
 """A table of which nothing is known."""
@@ -30,9 +31,9 @@ def check_view(
     full     whether all of it is made again each time
     """
     text = Text(sql.encode())
-    tree = _parsed(sql, text)
+    tree = parsed(sql, text)
     _check_tables(tree, sources, text)
-    _check_values(tree, text)
+    check_values(tree, text)
     if full:
         check_full(tree, text)
         return UNKNOWN
@@ -62,6 +63,8 @@ def check_full(tree: Node, text: Text) -> None:
             raise text.refuse(here, "a part or an earlier state of a table is not kept", "write the table alone")
         if node.get("type") == "SHOW_REF":
             raise text.refuse(here, "this tells of tables, not of rows", "write SELECT … FROM and a table")
+        if node.get("type") == "TABLE_FUNCTION" and node["function"]["function_name"].lower() in NAMES:
+            raise text.refuse(here, "windows of time are kept by what changed alone", "leave out refresh: full")
         if node.get("class") in ("FUNCTION", "WINDOW") and low and low not in _FULL:
             raise text.refuse(here, *allowed.refusal_in_view(low))
         for one in (*node.get("column_names", ()), node.get("alias") or ""):
@@ -77,7 +80,8 @@ def _may_be_full(tree: Node, text: Text) -> bool:
     return True
 
 
-def _parsed(sql: str, text: Text) -> Node:
+def parsed(sql: str, text: Text) -> Node:
+    """The tree of a view's query. Raises SqlRefused where it is none, or too large."""
     try:
         tree = parse(sql)
     except RecursionError:
@@ -113,12 +117,14 @@ def _tables(tree: Node) -> Iterator[tuple[Node, tuple[str, ...]]]:
     for node, _ in all_nodes(tree):
         if node.get("type") == "BASE_TABLE":
             path = tuple(node["qualified_name"]["path"])
-            if len(path) != 1 or path[0].lower() not in own:
-                yield node, path
+        elif not (path := table_of(node)):
+            continue
+        if len(path) != 1 or path[0].lower() not in own:
+            yield node, path
 
 
-def _check_values(tree: Node, text: Text) -> None:
-    """`current_date` and its like are columns to the tree, and values to whoever wrote them."""
+def check_values(tree: Node, text: Text) -> None:
+    """Raises SqlRefused for `current_date` and its like: columns to the tree, and values to whoever wrote them."""
     for node, _ in all_nodes(tree):
         path = node.get("column_names", ())
         at = offset(node, 0)
