@@ -10,7 +10,7 @@ from firn.log.store import Store
 from firn.rebuild.plan import CannotRebuild
 from firn.tables.outcome import Outcome
 from firn.tables.routing import mirrors_on
-from firn.views.view_sources import cut_at, sources_of
+from firn.views.view_sources import sources_of
 from firn_spark.following import follow
 from firn_spark.table_commit import RangeContext
 from firn_spark.tables.evolve import Tables
@@ -59,9 +59,9 @@ def _refreshed(context: RangeContext, config: Config, view: View) -> Outcome:
     sources = sources_of(config, context.stream)
     outcome = None
     if sources is not None:
-        streams = sorted(sources.streams_below(view))
+        streams = sources.streams_below(view)
         newest = {name: cut for name in streams if (cut := cuts.last(context.store, name)) is not None}
-        outcome = refresh(context, view, cut_at(newest), whole=True)
+        outcome = refresh(context, view, sources.cut_of(view, newest), whole=True)
     if outcome is None:
         read = " and ".join(map(str, view.sources))
         raise CannotRebuild(f"there is no cut yet that has {read}, which {view.table} reads")
