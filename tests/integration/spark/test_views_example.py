@@ -38,7 +38,7 @@ def test_the_views_of_the_shop(spark: SparkSession, tmp_path: Path) -> None:
     drawn = bars(row["window_start"] for row in sessions(one))
     assert [line.split()[-1] for line in drawn.splitlines()] == ["4", "1"]
     send("orders", [json.loads(line) for line in (EXAMPLE / "late.ndjson").read_text().splitlines()])
-    send("clicks", [{"user_id": 3, "path": "/faq", "at": "2026-11-25T09:30:00Z"}])
+    send("clicks", [{"user_id": 3, "path": "/faq", "seen": "2026-11-25T09:30:00Z"}])
     assert one.commit(one.seal()) == 0, one.lines
     assert not [way for way in refreshed(one).values() if "whole" in way]
     assert revenue(one) == {
