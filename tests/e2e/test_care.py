@@ -23,7 +23,7 @@ streams:
     tables:
       app.t: {to: shop.t, key: [id]}
 """
-COMMITS = 3
+COMMITS = 5
 
 
 def post(stack: Stack, op: str, *ids: int) -> None:
