@@ -21,7 +21,6 @@ KNOWN: Final = {
     "u": ("id INTEGER, k VARCHAR", ("id",)),
 }
 TABLES: Final = {name: SourceTable(columns_of(text), key) for name, (text, key) in KNOWN.items()}
-HOUR: Final = 60
 MOMENTS: Final = st.none() | st.sampled_from(["infinity", "-infinity"]) | st.integers(-90, 400)
 """Minutes of a day near the turn of a month."""
 
@@ -48,9 +47,7 @@ CHANGES: Final = st.fixed_dictionaries({
     "u": st.dictionaries(st.integers(0, 3), st.none() | USERS, max_size=1),
 })  # fmt: skip
 
-ALL_HOURS: Final = (
-    "SELECT unnest(generate_series(TIMESTAMP '2024-02-26', TIMESTAMP '2024-03-04', INTERVAL '{hop}')) AS w"
-)
+SERIES: Final = "SELECT unnest(generate_series({kind} '2024-02-26', {kind} '2024-03-04', INTERVAL '{hop}')) AS w"
 HOPS: Final = """
     (SELECT e.*, w AS window_start, w + INTERVAL '{size}' AS window_end FROM e, ({all}) WHERE {at} >= w
      AND {at} < w + INTERVAL '{size}')"""
@@ -69,7 +66,8 @@ FIRST: Final = """
 
 
 def hops(hop: str, size: str, at: str = "ts") -> str:
-    return HOPS.format(size=size, at=at, all=ALL_HOURS.format(hop=hop))
+    every = SERIES.format(hop=hop, kind="TIMESTAMPTZ" if at == "z" else "TIMESTAMP")
+    return HOPS.format(size=size, at=at, all=every)
 
 
 WHAT: Final = [
