@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -118,14 +119,14 @@ class Shop:
         self.engine = SparkLake(self.store, self.staging, lake.warehouse, lake.catalog_uri, self.spark)
         self._now, self._lsn, self._dice = STAGED, _FIRST_LSN, random.Random(1)
 
-    def change(self, count: int, seconds: float = 0) -> int:
+    def change(self, count: int) -> int:
         """Commits changes of so many random rows, nine in ten of orders. -> the epoch."""
         lines = []
         for n in range(count):
             self._lsn += 100
             table = "customers" if n % 10 == 9 else "orders"
             lines.append(json.dumps(self._event(table)))
-        self._now += timedelta(seconds=1 + seconds)
+        self._now += timedelta(seconds=1)
         answer = accept.accept(self.store, self.config, STREAM, "\n".join(lines).encode(), now=self._now)
         assert not answer.rejected, answer
         self._now += timedelta(seconds=1)
@@ -164,7 +165,8 @@ class Shop:
     def refresh(self, view: View, at: ViewCut) -> dict[str, Any]:
         """Refreshes a view by itself. -> how. Raises AssertionError where that failed."""
         found = self.engine.refresh(STREAM, self.config.streams[STREAM], view, at)
-        assert found is not None and found.status == "committed", found
+        assert found is not None, view
+        assert found.status == "committed", found
         return found.way
 
     def append_nothing(self) -> None:
@@ -239,7 +241,7 @@ def compared(shop: Shop, name: str, sql: str, changes: int, runs: int, others: b
     for n in range(-1, runs):
         shop.commit(shop.change(changes))
         at = shop.cut()
-        told = measured("refresh", lambda at=at: shop.refresh(view, at))  # type: ignore[misc]
+        told = measured("refresh", partial(shop.refresh, view, at))
         assert "whole" not in told, told
         if profile and n < 0:
             shop.commit(shop.change(changes))
@@ -248,7 +250,7 @@ def compared(shop: Shop, name: str, sql: str, changes: int, runs: int, others: b
             profiler.dump_stats(f"{profile}-{name}")
         shop.append_nothing()
         at = shop.cut()
-        empty = measured("empty", lambda at=at: shop.refresh(view, at))  # type: ignore[misc]
+        empty = measured("empty", partial(shop.refresh, view, at))
         found = {"refresh": told, "empty": empty}
         # The others cost the same each time, and much.
         for other, make in OTHERS.items() if others and n < min(runs, 1) else ():
@@ -269,7 +271,7 @@ def aged(shop: Shop, changes: int) -> None:
     for _ in range(30):
         shop.commit(shop.change(changes))
         at = shop.cut()
-        each.append(measured("refresh", lambda at=at: shop.refresh(view, at))["cpu"])  # type: ignore[misc]
+        each.append(measured("refresh", partial(shop.refresh, view, at))["cpu"])
     tell("ages", cpu=each, fifth=median(each[3:8]), last=median(each[-5:]))
 
 
@@ -282,9 +284,10 @@ def fresh(session: Any, base: Path, rows: int, changes: int, runs: int) -> None:
         shop.commit(shop.change(changes))
         for n in range(runs):
             sealed = shop.change(changes)
-            told = measured("job", lambda sealed=sealed: shop.commit(sealed))  # type: ignore[misc]
+            told = measured("job", partial(shop.commit, sealed))
             lines = [line for line in shop.lines if line.get("mode") == "view"]
-            assert len(lines) == count and not any("whole" in line["way"] for line in lines), lines
+            assert len(lines) == count, lines
+            assert not any("whole" in line["way"] for line in lines), lines
             each = sorted(line["seconds"] for line in lines)
             tell("fresh", views=count, run=n, turn=round(sum(each), 3), longest=each[-1], **told)
 
