@@ -6,6 +6,7 @@ A job that dies before its commit leaves nothing to remember: the next one sees 
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Final
 
 import pyarrow as pa
@@ -21,12 +22,11 @@ from firn.tables.table_state import EPOCH, MODE
 from firn.views.cut import REFRESHES, Told, ViewCut, told
 from firn_spark.files.write import Layout, NewFile, layout_of, ordered, rows_of, write_rows
 from firn_spark.merge.landing import land_rows
-from firn_spark.pipelines import base_rows
 from firn_spark.pipelines.base_delta import NoDelta
 from firn_spark.table_commit import RangeContext, tried
 from firn_spark.tables.alterations import upgrade
 from firn_spark.tables.evolve import Table
-from firn_spark.views.row_changes import RowChanges, row_changes
+from firn_spark.views.row_changes import RowChanges, SharedChanges
 from firn_spark.views.tables_at import TableAt, TablesAt
 from firn_spark.views.view_table import Remake, fits, made
 from firn_sql.views.algebra import Plan, Scan, operators
@@ -41,7 +41,7 @@ SHAPE: Final = "firn.view.shape"  # in a snapshot's summary: Stored.shape of its
 _BATCH: Final = 65_536  # rows
 _AT_ONCE: Final = 400_000  # rows that are written as files of their own, and bytes of them
 _AT_ONCE_BYTES: Final = 64 * 1024 * 1024
-_ID: Final = Column(IDENTITY, BINARY)
+_QUERIES: Final = 200  # that a job remembers how to compute
 
 
 @dataclass(frozen=True)
@@ -62,15 +62,21 @@ class _Work:
     tables: Mapping[str, TableAt]
     table: Table | None
     before: Told | None
+    shared: SharedChanges
     told: dict[str, str | int] = field(default_factory=dict)
 
 
-def refresh(context: RangeContext, view: View, at: ViewCut, *, whole: bool = False) -> Outcome | None:
-    """As Lake.refresh says. `context`: its `last` and `epochs` are not looked at; `whole`: all of it is made again."""
+def refresh(
+    context: RangeContext, view: View, at: ViewCut, shared: SharedChanges | None = None, *, whole: bool = False
+) -> Outcome | None:
+    """As Lake.refresh says. `context`: its `last` and `epochs` are not looked at; `shared`: the changes that the job's
+    other views have read; `whole`: all of it is made again."""
     started = time.monotonic()
     outcome = Outcome(str(view.table), tuple(map(str, view.sources)), mode=VIEW)
     outcome = tried(
-        outcome, lambda: _once(context, view, at, whole) or replace(outcome, status="skipped"), view.sources
+        outcome,
+        lambda: _once(context, view, at, shared or SharedChanges(), whole) or replace(outcome, status="skipped"),
+        view.sources,
     )
     if outcome.status == "skipped":
         return None
@@ -78,7 +84,7 @@ def refresh(context: RangeContext, view: View, at: ViewCut, *, whole: bool = Fal
     return outcome
 
 
-def _once(context: RangeContext, view: View, at: ViewCut, whole: bool) -> Outcome | None:
+def _once(context: RangeContext, view: View, at: ViewCut, shared: SharedChanges, whole: bool) -> Outcome | None:
     table = context.tables.load(view.table)
     if table is not None and table.state.properties.get(MODE) != VIEW:
         raise TerminalError(
@@ -92,7 +98,7 @@ def _once(context: RangeContext, view: View, at: ViewCut, whole: bool) -> Outcom
     now = Told(view.sha, {one.name: (one.table.state.uuid, one.until) for one in tables.values()}, at.epochs)
     if not whole and before is not None and (before.sql, before.sources) == (now.sql, now.sources):
         return None
-    work = _Work(context, view, _since(tables, before), table, before)
+    work = _Work(context, view, _since(tables, before), table, before, shared)
     progress = table.state.progress(REFRESHES) if table is not None else 0
     summary = {"firn.format": "1", **now.summary(), f"{EPOCH}{REFRESHES}": str(progress + 1)}
     landed = _landed(work, summary, whole)
@@ -164,18 +170,18 @@ def _since(tables: Mapping[str, TableAt], before: Told | None) -> dict[str, Tabl
 
 def _landed(work: _Work, summary: Mapping[str, str], whole: bool) -> int:
     """Commits the view. -> its snapshot. Raises what the commit of any table raises."""
-    with connected() as connection:
-        query = _query(work, connection)
-        summary = {**summary, SHAPE: query.stored.shape}
-        why = "asked for" if whole else _why_whole(work, query)
-        if not why and work.table is not None:
-            try:
+    query = _query(str(work.view.table), work.view.sql, _as_planned(work.tables))
+    summary = {**summary, SHAPE: query.stored.shape}
+    why = "asked for" if whole else _why_whole(work, query)
+    if not why and work.table is not None:
+        try:
+            with connected() as connection:
                 return _snapshot(_with_changes(work, query, connection, work.table, summary))
-            except NoDelta as error:
-                why = str(error)
+        except NoDelta as error:
+            why = str(error)
     work.told["whole"] = why[:200]
-    with connected() as connection:  # what was found of changes takes no room any more
-        return _snapshot(_as_whole(work, _query(work, connection), connection, summary))
+    with connected() as connection:
+        return _snapshot(_as_whole(work, query, connection, summary))
 
 
 def _snapshot(table: Table) -> int:
@@ -198,12 +204,27 @@ def _why_whole(work: _Work, query: _Query) -> str:
     return ""
 
 
-def _query(work: _Work, connection: Connection) -> _Query:
-    """Raises TerminalError, which names the view and the place in its SQL."""
-    name = str(work.view.table)
+_Planned = tuple[tuple[str, tuple[Column, ...], tuple[str, ...]], ...]
+"""Tables by their names in lower case, with the columns and the key by which a query over them is planned."""
+
+
+def _as_planned(tables: Mapping[str, TableAt]) -> _Planned:
+    return tuple(
+        (low, tuple(Column(each.name, each.type) for each in one.columns), one.key) for low, one in tables.items()
+    )
+
+
+@lru_cache(_QUERIES)
+def _query(name: str, sql: str, planned: _Planned) -> _Query:
+    """The query of the view `name`. Raises TerminalError, which names it and the place in its SQL."""
+    with connected() as connection:
+        return _bound(name, sql, planned, connection)
+
+
+def _bound(name: str, sql: str, planned: _Planned, connection: Connection) -> _Query:
     try:
-        tables = {low: source_table(one.columns, one.key) for low, one in work.tables.items()}
-        found, _ = with_sums(plan(work.view.sql, tables), tables, connection)
+        tables = {low: source_table(columns, key) for low, columns, key in planned}
+        found, _ = with_sums(plan(sql, tables), tables, connection)
     except SqlRefused as refused:
         raise TerminalError(f"view {name}: {refused}") from refused
     needed: dict[str, set[str]] = {low: set() for low in tables}
@@ -218,11 +239,11 @@ def _with_changes(
     work: _Work, query: _Query, connection: Connection, table: Table, summary: Mapping[str, str]
 ) -> Table:
     """Raises NoDelta."""
-    spark, changed = work.context.spark, dict[str, RowChanges]()
+    spark, between, changed = work.context.spark, work.shared.between, dict[str, RowChanges]()
     for low, one in work.tables.items():
         if one.since is not None and one.since != one.until:
             columns = [each for each in one.columns if each.name in query.needed[low]]
-            found = row_changes(spark, one.table, one.since, one.until, columns)
+            found = between(spark, one.table, one.since, one.until, columns)
             if found.rows:
                 changed[low] = found
     work.told["changes"] = sum(found.rows for found in changed.values())
@@ -234,7 +255,7 @@ def _with_changes(
             gone = connection.sql(f"SELECT {query.stored.identity(query.stored.ids)} AS id FROM {delta.gone}")
             ids = gone.to_arrow_table()["id"].combine_chunks()
             rows = connection.sql(query.stored.rows(f"SELECT * FROM {delta.come}")).to_arrow_table()
-    places = base_rows.places_of(spark, table, [_ID], pa.table({"k0": ids})) if len(ids) else {}
+    places = sources.places_of(table, ids)
     if sum(map(len, places.values())) != len(ids):
         raise NoDelta(f"{len(ids)} of its rows were to go, and it has {sum(map(len, places.values()))} of these")
     work.told |= {"gone": len(ids), "come": 0 if rows is None else len(rows)}
