@@ -43,6 +43,7 @@ from firn_spark.staged.read import SealedBatch
 from firn_spark.table_commit import RangeContext
 from firn_spark.tables.evolve import Table, Tables
 from firn_spark.tables.fence import LostRace
+from firn_spark.views.row_changes import SharedChanges
 
 
 class SparkLake:
@@ -67,6 +68,7 @@ class SparkLake:
         self._given = spark
         self._progress = progress
         self._looked: dict[TableName, TableState | None] = {}
+        self._changes = SharedChanges()
 
     @cached_property
     def _spark(self) -> SparkSession:
@@ -141,7 +143,7 @@ class SparkLake:
         from firn_spark.views.refreshed import refresh  # loads DuckDB
 
         context = RangeContext(self._spark, self._store, stream, settings, self._warehouse, {}, 0, self._tables)
-        return refresh(context, view, at)
+        return refresh(context, view, at, self._changes)
 
     def files(self, sink: SinkRange) -> FileRows:
         """The rows of a file sink, made in this process."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
@@ -23,6 +24,8 @@ from firn_spark.tables.objects import Objects
 
 _ABOVE_ALL: Final = b"\xff" * 64  # positions that are not asked for: none is as high
 _PLACE: Final = "_place"
+FILE: Final = "_file"  # of rows with where they are: their data file
+ROW: Final = "_row"  # the same: their place in it
 
 
 def all_rows(spark: SparkSession, base: Table, columns: Sequence[Column]) -> Iterator[pa.Table]:
@@ -60,12 +63,14 @@ def rows_with(
     wanted: row_lookup.Wanted,
     columns: Sequence[Column],
     keys: pa.Table | None = None,
+    *,
+    where: bool = False,
 ) -> list[pa.Table]:
     """These columns of the rows that have a value that is `wanted` in each column of the key; `keys`: of those of these
-    keys (k0, k1, …) alone. Raises as all_rows."""
+    keys (k0, k1, …) alone; `where`: with the columns FILE and ROW. Raises as all_rows."""
     files, ids, key = row_lookup.plan(spark, table, wanted, None), row_lookup.ids_of(table), wanted.key
 
-    def one(file: pq.ParquetFile, _path: str, gone: pa.Array) -> list[pa.Table]:
+    def one(file: pq.ParquetFile, path: str, gone: pa.Array) -> list[pa.Table]:
         found, first = [], 0
         with file:
             there = row_lookup.by_id(file)
@@ -74,15 +79,21 @@ def rows_with(
                 places = group.candidates(key, files.wanted.values)
                 places = pa.arange(0, group.rows) if places is None else places  # all are null, and null is wanted
                 places = row_lookup.left(places, first, gone)
-                first += group.rows
+                begins, first = first, first + group.rows
                 if keys is not None and len(places):
                     told = key_columns_of(group, key, places).append_column(_PLACE, places)
                     places = _of_keys(told, keys)[_PLACE].combine_chunks()
                 if len(places):
-                    found.append(some_rows(group, columns, places))
+                    rows = some_rows(group, columns, places)
+                    found.append(_with_places(rows, path, pc.add(places, begins)) if where else rows)
         return found
 
     return [part for parts in row_lookup.each(files, one) for part in parts]
+
+
+def _with_places(rows: pa.Table, path: str, places: pa.Array) -> pa.Table:
+    paths = pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), len(rows)), pa.array([path]))
+    return rows.append_column(FILE, paths).append_column(ROW, places)
 
 
 def places_of(spark: SparkSession, table: Table, key: Sequence[Column], keys: pa.Table) -> deletes.Places:

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Final
 
 import pyarrow as pa
@@ -22,16 +23,15 @@ from firn.tables.table_state import EPOCH, MODE
 from firn.views.cut import REFRESHES, SQL, Told, ViewCut, told
 from firn_spark.files.write import Layout, NewFile, layout_of, ordered, rows_of, write_rows
 from firn_spark.merge.landing import land_rows
-from firn_spark.pipelines import base_rows
 from firn_spark.pipelines.base_delta import NoDelta
 from firn_spark.table_commit import RangeContext, tried
 from firn_spark.tables.evolve import Table
-from firn_spark.views.row_changes import RowChanges, row_changes
+from firn_spark.views.row_changes import RowChanges, SharedChanges
 from firn_spark.views.tables_at import TableAt, TablesAt
 from firn_spark.views.view_table import Remake, fits, made, settled
 from firn_sql.views.algebra import Plan, Scan, operators
 from firn_sql.views.connection import Connection, connected, failures
-from firn_sql.views.planner import SourceTable, plan
+from firn_sql.views.planner import plan
 from firn_sql.views.refresh import AFTER, Refresh
 from firn_sql.views.source_tables import source_table
 from firn_sql.views.stored import Stored, stored
@@ -43,7 +43,7 @@ COLUMNS: Final = "firn.view.columns"  # the same: JSON, table -> name in the SQL
 _BATCH: Final = 65_536  # rows
 _AT_ONCE: Final = 400_000  # rows that are written as files of their own, and bytes of them
 _AT_ONCE_BYTES: Final = 64 * 1024 * 1024
-_ID: Final = Column(IDENTITY, BINARY)
+_QUERIES: Final = 200  # that a job remembers how to compute
 
 
 @dataclass(frozen=True)
@@ -64,15 +64,21 @@ class _Work:
     tables: Mapping[str, TableAt]
     table: Table | None
     before: Told | None
+    shared: SharedChanges
     told: dict[str, str | int] = field(default_factory=dict)
 
 
-def refresh(context: RangeContext, view: View, at: ViewCut, *, whole: bool = False) -> Outcome | None:
-    """As Lake.refresh says. `context`: its `last` and `epochs` are not looked at; `whole`: all of it is made again."""
+def refresh(
+    context: RangeContext, view: View, at: ViewCut, shared: SharedChanges | None = None, *, whole: bool = False
+) -> Outcome | None:
+    """As Lake.refresh says. `context`: its `last` and `epochs` are not looked at; `shared`: the changes that the job's
+    other views have read; `whole`: all of it is made again."""
     started = time.monotonic()
     outcome = Outcome(str(view.table), tuple(map(str, view.sources)), mode=VIEW)
     outcome = tried(
-        outcome, lambda: _once(context, view, at, whole) or replace(outcome, status="skipped"), view.sources
+        outcome,
+        lambda: _once(context, view, at, shared or SharedChanges(), whole) or replace(outcome, status="skipped"),
+        view.sources,
     )
     if outcome.status == "skipped":
         return None
@@ -80,7 +86,7 @@ def refresh(context: RangeContext, view: View, at: ViewCut, *, whole: bool = Fal
     return outcome
 
 
-def _once(context: RangeContext, view: View, at: ViewCut, whole: bool) -> Outcome | None:
+def _once(context: RangeContext, view: View, at: ViewCut, shared: SharedChanges, whole: bool) -> Outcome | None:
     table = context.tables.load(view.table)
     if table is not None and table.state.properties.get(MODE) != VIEW:
         raise TerminalError(
@@ -97,7 +103,7 @@ def _once(context: RangeContext, view: View, at: ViewCut, whole: bool) -> Outcom
     by_others = table.state.rows_by_others if table is not None else 0
     if not (whole or by_others or before is None) and (before.sql, before.sources) == (now.sql, now.sources):
         return None
-    work = _Work(context, view, _since(tables, before, _meant(table, view)), table, before)
+    work = _Work(context, view, _since(tables, before, _meant(table, view)), table, before, shared)
     progress = table.state.progress(REFRESHES) if table is not None else 0
     summary = {"firn.format": "1", **now.summary(), f"{EPOCH}{REFRESHES}": str(progress + 1)}
     landed = _landed(work, summary, whole)
@@ -185,20 +191,20 @@ def _since(
 
 def _landed(work: _Work, summary: Mapping[str, str], whole: bool) -> int:
     """Commits the view. -> its snapshot. Raises what the commit of any table raises."""
-    with connected() as connection:
-        query = _query(work, connection)
-        summary = {**summary, SHAPE: query.stored.shape, COLUMNS: _columns_of(work, query)}
-        why = "asked for" if whole else _why_whole(work, query)
-        if work.table is not None and fits(work.table, query.stored):
-            work.table = settled(work.context, work.table, work.view, query.stored)
-        if not why and work.table is not None:
-            try:
+    query = _query(str(work.view.table), work.view.sql, work.view.full, _as_planned(work.tables))
+    summary = {**summary, SHAPE: query.stored.shape, COLUMNS: _columns_of(work, query)}
+    why = "asked for" if whole else _why_whole(work, query)
+    if work.table is not None and fits(work.table, query.stored):
+        work.table = settled(work.context, work.table, work.view, query.stored)
+    if not why and work.table is not None:
+        try:
+            with connected() as connection:
                 return _snapshot(_with_changes(work, query, connection, work.table, summary))
-            except NoDelta as error:
-                why = str(error)
+        except NoDelta as error:
+            why = str(error)
     work.told["whole"] = why[:200]
-    with connected() as connection:  # what was found of changes takes no room any more
-        return _snapshot(_as_whole(work, _query(work, connection), connection, summary))
+    with connected() as connection:
+        return _snapshot(_as_whole(work, query, connection, summary))
 
 
 def _columns_of(work: _Work, query: _Query) -> str:
@@ -232,15 +238,35 @@ def _why_whole(work: _Work, query: _Query) -> str:
     return ""
 
 
-def _query(work: _Work, connection: Connection) -> _Query:
-    """Raises TerminalError, which names the view and the place in its SQL."""
-    name = str(work.view.table)
+_Planned = tuple[tuple[str, tuple[Column, ...], tuple[str, ...]], ...]
+"""Tables by their names in lower case, with the columns and the key by which a query over them is planned."""
+
+
+def _as_planned(tables: Mapping[str, TableAt]) -> _Planned:
+    return tuple(
+        (
+            low,
+            tuple(Column(one.in_sql(each.name), each.type) for each in one.columns),
+            tuple(map(one.in_sql, one.key)),
+        )
+        for low, one in tables.items()
+    )
+
+
+@lru_cache(_QUERIES)
+def _query(name: str, sql: str, full: bool, planned: _Planned) -> _Query:
+    """The query of the view `name`; `full`: as View has it. Raises TerminalError, which names it and the place in its SQL."""
+    with connected() as connection:
+        return _bound(name, sql, full, planned, connection)
+
+
+def _bound(name: str, sql: str, full: bool, planned: _Planned, connection: Connection) -> _Query:
     try:
-        tables = {low: _source(one) for low, one in work.tables.items()}
-        if work.view.full:
-            found = whole_plan(work.view.sql, tables, connection)
+        tables = {low: source_table(columns, key) for low, columns, key in planned}
+        if full:
+            found = whole_plan(sql, tables, connection)
         else:
-            found, _ = with_sums(plan(work.view.sql, tables), tables, connection)
+            found, _ = with_sums(plan(sql, tables), tables, connection)
     except SqlRefused as refused:
         raise TerminalError(f"view {name}: {refused}") from refused
     needed: dict[str, set[str]] = {low: set() for low in tables}
@@ -251,19 +277,14 @@ def _query(work: _Work, connection: Connection) -> _Query:
     return _Query(found, stored(name, found, tables, connection), every)
 
 
-def _source(one: TableAt) -> SourceTable:
-    columns = [replace(each, name=one.in_sql(each.name)) for each in one.columns]
-    return source_table(columns, [one.in_sql(name) for name in one.key])
-
-
 def _with_changes(
     work: _Work, query: _Query, connection: Connection, table: Table, summary: Mapping[str, str]
 ) -> Table:
     """Raises NoDelta."""
-    spark, changed = work.context.spark, dict[str, RowChanges]()
+    spark, between, changed = work.context.spark, work.shared.between, dict[str, RowChanges]()
     for low, one in work.tables.items():
         if one.since is not None and one.since != one.until:
-            found = row_changes(spark, one.table, one.since, one.until, one.needed(query.needed[low]))
+            found = between(spark, one.table, one.since, one.until, one.needed(query.needed[low]))
             if found.rows:
                 changed[low] = found
     work.told["changes"] = sum(found.rows for found in changed.values())
@@ -275,7 +296,7 @@ def _with_changes(
             gone = connection.sql(f"SELECT {query.stored.identity(query.stored.ids)} AS id FROM {delta.gone}")
             ids = gone.to_arrow_table()["id"].combine_chunks()
             rows = connection.sql(query.stored.rows(f"SELECT * FROM {delta.come}")).to_arrow_table()
-    places = base_rows.places_of(spark, table, [_ID], pa.table({"k0": ids})) if len(ids) else {}
+    places = sources.places_of(table, ids)
     if sum(map(len, places.values())) != len(ids):
         raise NoDelta(f"{len(ids)} of its rows were to go, and it has {sum(map(len, places.values()))} of these")
     work.told |= {"gone": len(ids), "come": 0 if rows is None else len(rows)}

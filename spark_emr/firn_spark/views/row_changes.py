@@ -4,6 +4,7 @@ Of each snapshot the rows of its new data files, those that its new deletes name
 out. What only rewrites files (compaction) changes no row. So the cost follows what was written, not the table's size.
 """
 
+from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -25,6 +26,7 @@ from firn_spark.tables.objects import Objects
 
 _OURS: Final = "firn.format"  # in the summary of a commit of Firn's, which deletes no row twice
 _NONE: Final = pa.array([], pa.int64())
+_MOST_BYTES: Final = 64 * 1024 * 1024  # that are held of changes that were read, for other views
 
 
 @dataclass
@@ -40,31 +42,95 @@ class RowChanges:
         return sum(map(len, (*self.gone, *self.come)))
 
 
-def row_changes(spark: SparkSession, table: Table, since: int, until: int, columns: Sequence[Column]) -> RowChanges:
-    """These columns of the rows that differ. Raises NoDelta if the table can't tell, or so much changed that all of it
-    is read at no more cost; StorageUnavailable."""
+class SharedChanges:
+    """The changes of tables between snapshots, for the views of a job: those that read the same ones between the same
+    snapshots look at its files once, and read each of its columns once."""
+
+    def __init__(self, most: int = _MOST_BYTES) -> None:
+        self._most = most
+        self._known: OrderedDict[_Between, _Reader] = OrderedDict()
+
+    def between(
+        self, spark: SparkSession, table: Table, since: int, until: int, columns: Sequence[Column]
+    ) -> RowChanges:
+        """These columns of the rows that differ. Raises NoDelta if the table can't tell, or so much changed that all of
+        it is read at no more cost; StorageUnavailable."""
+        fields = tuple((int(one["id"]), str(one["name"]), str(one["type"])) for one in table.state.fields)
+        key = (str(table.name), table.state.uuid, since, until, fields)
+        try:
+            reader = self._known.pop(key, None) or _looked_at(spark, table, since, until)
+            found = reader.read(table, columns)
+        except (LostRace, ForeignFiles, pa.ArrowException) as error:  # a file is gone, or none that is read here
+            raise NoDelta(str(error)) from error
+        self._known[key] = reader
+        while self._known and sum(one.bytes for one in self._known.values()) > self._most:
+            self._known.popitem(last=False)
+        return found
+
+
+_Between = tuple[str, str, int, int, tuple[tuple[int, str, str], ...]]
+
+
+def _looked_at(spark: SparkSession, table: Table, since: int, until: int) -> "_Reader":
     between = snapshots_between(table, since, table.java.snapshot(until))
     check_columns(spark, table, since)
-    reader = _Reader(spark, table, columns)
-    found = RowChanges()
-    try:
-        for snapshot in reversed(between):
-            reader.add(snapshot, found)
-    except (LostRace, ForeignFiles, pa.ArrowException) as error:  # a file is gone, or none that is read here
-        raise NoDelta(str(error)) from error
-    return found
+    reader = _Reader(spark, table)
+    for snapshot in reversed(between):
+        reader.add(snapshot)
+    return reader
+
+
+@dataclass
+class _Part:
+    """Rows of a file, those `without` some or those at `places` alone, and what was read of them: of each column the
+    cells of each row group that has some."""
+
+    path: str
+    without: pa.Array = field(default_factory=lambda: _NONE)
+    places: pa.Array | None = None
+    cells: dict[tuple[str, str], list[Any]] = field(default_factory=dict)
+
+    @property
+    def bytes(self) -> int:
+        """That it holds."""
+        rows = (self.without, *(() if self.places is None else (self.places,)))
+        return sum(int(one.nbytes) for some in (rows, *self.cells.values()) for one in some)
+
+    def chosen(self, first: int, count: int) -> pa.Array:
+        """The rows of a row group that begins at `first`, by their places in it."""
+        if self.places is None:
+            return row_lookup.left(pa.arange(0, count), first, self.without)
+        inside = pc.and_(pc.greater_equal(self.places, first), pc.less(self.places, first + count))
+        return pc.subtract(self.places.filter(inside), first)
 
 
 class _Reader:
-    def __init__(self, spark: SparkSession, table: Table, columns: Sequence[Column]) -> None:
+    """The rows of a table that went and came, and what was read of them."""
+
+    def __init__(self, spark: SparkSession, table: Table) -> None:
         self._spark = spark
         self._table = table
-        self._columns = columns
-        self._ids, self._usual = row_lookup.ids_of(table), row_lookup.defaults_in(table)
         self._objects = Objects(table.state.location)
         self._descriptions = deletes.Descriptions(spark, table)
+        self._gone: list[_Part] = []
+        self._come: list[_Part] = []
 
-    def add(self, snapshot: Any, found: RowChanges) -> None:
+    @property
+    def bytes(self) -> int:
+        """That it holds."""
+        return sum(one.bytes for one in (*self._gone, *self._come))
+
+    def read(self, table: Table, columns: Sequence[Column]) -> RowChanges:
+        """These columns of the rows."""
+        ids, usual = row_lookup.ids_of(table), row_lookup.defaults_in(table)
+        gone, come = ([part for one in some for part in self._rows(one, columns, ids, usual)] for some in self._both)
+        return RowChanges(gone, come)
+
+    @property
+    def _both(self) -> tuple[list[_Part], list[_Part]]:
+        return self._gone, self._come
+
+    def add(self, snapshot: Any) -> None:
         """The changes of one snapshot (org.apache.iceberg.Snapshot)."""
         io = self._table.java.io()
         new, old = list(snapshot.addedDataFiles(io)), list(snapshot.removedDataFiles(io))
@@ -83,15 +149,15 @@ class _Reader:
             # A file's rows that went with it, or that a delete names, may have gone earlier.
             before = self._deleted(snapshot.parentId(), {*went, *named})
         for path in come:
-            found.come += self._rows(path, without=named.get(path, _NONE))
+            self._come.append(_Part(path, named.get(path, _NONE)))
         for path in went:
-            found.gone += self._rows(path, without=before.get(path, _NONE))
+            self._gone.append(_Part(path, before.get(path, _NONE)))
         for path, places in named.items():
             if path in come or path in went:
                 continue
             fresh = places.filter(pc.invert(pc.is_in(places, value_set=before[path]))) if path in before else places
             if len(fresh):
-                found.gone += self._rows(path, places=fresh)
+                self._gone.append(_Part(path, places=fresh))
 
     def _deleted(self, parent: int | None, paths: Collection[str]) -> Mapping[str, pa.Array]:
         """Which rows of these data files are deleted in a snapshot."""
@@ -102,18 +168,24 @@ class _Reader:
         told = deletes.together(deletes.read(self._objects, one) for one in mine)
         return {path: places for path, places in told.items() if path in paths}
 
-    def _rows(self, path: str, *, without: pa.Array = _NONE, places: pa.Array | None = None) -> Iterator[pa.Table]:
-        """The rows of a file `without` some, or those at `places` alone."""
-        with self._objects.open(path) as file:
-            there, first = row_lookup.by_id(file), 0
-            names = {one.name: there.get(self._ids.get(one.name, -1)) for one in self._columns}
-            for number in range(file.num_row_groups):
-                group = RowGroup(file, number, names, self._usual)
-                if places is None:
-                    chosen = row_lookup.left(pa.arange(0, group.rows), first, without)
-                else:
-                    inside = pc.and_(pc.greater_equal(places, first), pc.less(places, first + group.rows))
-                    chosen = pc.subtract(places.filter(inside), first)
-                first += group.rows
-                if len(chosen):
-                    yield some_rows(group, self._columns, chosen)
+    def _rows(
+        self, part: _Part, columns: Sequence[Column], ids: Mapping[str, int], usual: Mapping[str, pa.Field]
+    ) -> Iterator[pa.Table]:
+        names = [(one.name, str(one.type)) for one in columns]
+        missing = {name: one for name, one in zip(names, columns, strict=True) if name not in part.cells}
+        if missing:
+            found: dict[tuple[str, str], list[Any]] = {name: [] for name in missing}
+            with self._objects.open(part.path) as file:
+                there, first = row_lookup.by_id(file), 0
+                inside = {one.name: there.get(ids.get(one.name, -1)) for one in missing.values()}
+                for number in range(file.num_row_groups):
+                    group = RowGroup(file, number, inside, usual)
+                    chosen = part.chosen(first, group.rows)
+                    first += group.rows
+                    if len(chosen):
+                        rows = some_rows(group, list(missing.values()), chosen)
+                        for name, cells in zip(missing, rows.columns, strict=True):
+                            found[name].append(cells)
+            part.cells |= found
+        for cells in zip(*(part.cells[name] for name in names), strict=True):
+            yield pa.table(list(cells), names=[one.name for one in columns])

@@ -7,6 +7,7 @@ from itertools import count
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from firn.changes.decode.types import BINARY, Column
@@ -14,6 +15,7 @@ from firn.changes.metadata_columns import IDENTITY
 from firn.config.names import TableName
 from firn_spark.files import row_lookup
 from firn_spark.pipelines import base_rows
+from firn_spark.tables import deletes
 from firn_spark.tables.columns import arrow_type
 from firn_spark.tables.evolve import Table
 from firn_spark.views.row_changes import RowChanges
@@ -80,6 +82,8 @@ class TablesAt:
         self._stored = stored
         self._numbers = count()
         self._whole: dict[str, str] = {}
+        self._found: dict[tuple[str, tuple[str | None, ...], str], str] = {}  # what was looked up, for both cuts
+        self._held: list[pa.Table] | None = None
         self._changed = {name: self._net(name, found) for name, found in (changed or {}).items()}
 
     def rows(self, source: str, cut: int, columns: Sequence[str], within: Within | None) -> str:
@@ -110,9 +114,26 @@ class TablesAt:
         names = tuple(f"w{i}" for i in range(len(self._stored.ids)))
         asked = f"SELECT DISTINCT {self._stored.identity(names)} AS id FROM {within.table}"
         ids = self._connection.sql(asked).to_arrow_table()["id"].combine_chunks()
-        found = [] if self._view is None else self._looked_up(self._view, [_ID], [ids], self._stored.columns, None)
-        rows = self._made(self._stored.columns, found)
+        self._held = []
+        if self._view is not None:
+            wanted = row_lookup.Wanted([_ID], some=[ids])
+            columns_of = [*self._stored.columns, _ID]
+            self._held = base_rows.rows_with(self._spark, self._view, wanted, columns_of, where=True)
+        rows = self._made(self._stored.columns, self._held)
         return f"SELECT {listed(columns)} FROM ({self._stored.held(f'SELECT * FROM {rows}')})"
+
+    def places_of(self, view: Table, ids: pa.Array) -> deletes.Places:
+        """Where these rows of the view are: of groups that is known, for they were looked up."""
+        if not len(ids):
+            return {}
+        if self._held is None:
+            return base_rows.places_of(self._spark, view, [_ID], pa.table({"k0": ids}))
+        if not self._held:
+            return {}
+        names = [IDENTITY, base_rows.FILE, base_rows.ROW]
+        found = pa.concat_tables(one.select(names) for one in self._held).unify_dictionaries()
+        found = found.filter(pc.is_in(found[IDENTITY], value_set=ids))
+        return deletes.by_file(found[base_rows.FILE], found[base_rows.ROW])
 
     def _net(self, name: str, found: RowChanges) -> tuple[str, str]:
         """Tables of what went and what came, without what did both."""
@@ -132,18 +153,23 @@ class TablesAt:
         """A table of the connection with the rows that are to be, of those in `within` at least."""
         at = self._tables[source]
         if within is not None and source not in self._whole:
-            names = [one.column for one in within.values]
+            names = tuple(one.column for one in within.values)
+            asked = (source, names, within.table)
+            if asked in self._found:
+                return self._found[asked]
             by = {at.in_sql(one.name): one for one in at.columns}
             values = self._values(within, [by[name] for name in names if name in by])
             if values is not None and len(values) == len(names):
                 key = [by[name] for name in names if name is not None]
-                return self._made(
-                    self._columns(source), self._looked_up(at.table, key, values, self._columns(source), at.until)
-                )
+                columns = self._columns(source)
+                wanted = row_lookup.Wanted(key, some=values, snapshot=at.until)
+                rows = base_rows.rows_with(self._spark, at.table, wanted, columns)
+                self._found[asked] = self._made(columns, rows, at)
+                return self._found[asked]
         if source not in self._whole:
             columns = self._columns(source)
-            rows = base_rows.every_row(self._spark, at.table, columns, at.until)
-            self._whole[source] = self._made(columns, rows, at)
+            every = base_rows.every_row(self._spark, at.table, columns, at.until)
+            self._whole[source] = self._made(columns, every, at)
         return self._whole[source]
 
     def _values(self, within: Within, key: Sequence[Column]) -> list[pa.Array] | None:
@@ -160,11 +186,6 @@ class TablesAt:
             except pa.ArrowException:
                 return None
         return found
-
-    def _looked_up(
-        self, table: Table, key: Sequence[Column], values: Sequence[pa.Array], columns: Sequence[Column], at: int | None
-    ) -> list[pa.Table]:
-        return base_rows.rows_with(self._spark, table, row_lookup.Wanted(key, some=values, snapshot=at), columns)
 
     def _made(self, columns: Sequence[Column], parts: Iterable[pa.Table], at: TableAt | None = None) -> str:
         """A table of the connection with these rows, part by part: it may be larger than memory. `at`: whose they are,

@@ -8,6 +8,7 @@ from firn_sql.parse_tree import MAX_DEPTH, Node, Text, all_nodes, parse, too_dee
 from firn_sql.views import algebra, functions
 from firn_sql.views.algebra import Expression, Filter, Group, Operator, Plan, Project, Top, Union, Window
 from firn_sql.views.expressions import aggregates, calls, check, name_of, swapped
+from firn_sql.views.narrowed import narrowed
 from firn_sql.views.relations import Known, Relations, SourceTable
 from firn_sql.views.scope import Perhaps, Scope, Undecided, of_columns
 from firn_sql.views.time_windows import table_of
@@ -51,7 +52,7 @@ def plan(sql: str, tables: Mapping[str, SourceTable]) -> Plan:
         if name.lower().startswith(HIDDEN):
             raise text.refuse(0, f"names that begin with {HIDDEN} are Firn's own", "write AS another name")
         seen[name.lower()] = name
-    return Plan(root, names)
+    return Plan(narrowed(root), names)
 
 
 def _mentioned(tree: Node) -> Sequence[str]:
