@@ -30,12 +30,12 @@ from firn_spark.views.row_changes import RowChanges, SharedChanges
 from firn_spark.views.tables_at import TableAt, TablesAt
 from firn_spark.views.view_table import Remake, fits, made, settled
 from firn_sql.views.algebra import Plan, Scan, operators
-from firn_sql.views.connection import Connection, connected, failures
 from firn_sql.views.planner import plan
 from firn_sql.views.refresh import AFTER, Refresh
 from firn_sql.views.source_tables import source_table
 from firn_sql.views.stored import Stored, stored
 from firn_sql.views.sums import with_sums
+from firn_sql.views.view_connection import Connection, connected, failures
 from firn_sql.views.whole import whole_plan
 
 SHAPE: Final = "firn.view.shape"  # in a snapshot's summary: Stored.shape of its rows
@@ -255,7 +255,7 @@ def _as_planned(tables: Mapping[str, TableAt]) -> _Planned:
 
 @lru_cache(_QUERIES)
 def _query(name: str, sql: str, full: bool, planned: _Planned) -> _Query:
-    """The query of the view `name`; `full`: as View has it. Raises TerminalError, which names it and the place in its SQL."""
+    """The query of the view `name`; `full`: as View has it. Raises TerminalError, which names it and the place."""
     with connected() as connection:
         return _bound(name, sql, full, planned, connection)
 

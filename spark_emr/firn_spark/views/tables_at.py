@@ -20,9 +20,9 @@ from firn_spark.tables.columns import arrow_type
 from firn_spark.tables.evolve import Table
 from firn_spark.views.row_changes import RowChanges
 from firn_sql.views.algebra import column, quoted
-from firn_sql.views.connection import Connection
-from firn_sql.views.sources import AFTER, Within, listed
+from firn_sql.views.refresh_port import AFTER, Within, listed
 from firn_sql.views.stored import Stored
+from firn_sql.views.view_connection import Connection
 
 _MOST_VALUES: Final = 100_000  # that rows are looked up by: for more all are read
 _ID: Final = Column(IDENTITY, BINARY)
@@ -57,7 +57,7 @@ class TableAt:
 
 
 class TablesAt:
-    """A firn_sql.views.sources.Sources, of tables by their names in lower case.
+    """A firn_sql.views.refresh_port.Sources, of tables by their names in lower case.
 
     needed   of each table the columns that the plan reads
     changed  of each table that has changed what has; None: nothing is known of before

@@ -29,8 +29,8 @@ from firn_lake.refs.rollback import CannotRollBack
 from firn_lake.sql.duck import NOTES, Limits
 from firn_lake.sql.query import query
 from firn_lake.writing.stream_ownership import FedByStream
-from firn_sql.views.connection import connected
 from firn_sql.views.refresh import AFTER, Refresh
+from firn_sql.views.view_connection import connected
 from tests.integration.spark.test_commit import config, event
 from tests.unit.lake.test_fresh import Ground
 

@@ -31,13 +31,13 @@ from firn_lake.reading.versions import Version, version_at
 from firn_lake.schemas.arrow_types import arrow_schema, cast
 from firn_lake.tables import key_of
 from firn_sql.views.algebra import Plan, Scan, operators, quoted
-from firn_sql.views.connection import connected
 from firn_sql.views.planner import SourceTable, plan
 from firn_sql.views.refresh import AFTER, Refresh
+from firn_sql.views.refresh_port import Within, listed
 from firn_sql.views.source_tables import source_table
-from firn_sql.views.sources import Within, listed
 from firn_sql.views.stored import Stored, stored
 from firn_sql.views.sums import with_sums
+from firn_sql.views.view_connection import connected
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
@@ -180,7 +180,7 @@ class FreshViewRows(RowsToCome):
 
 
 class _Tables:
-    """A firn_sql.views.sources.Sources of tables as they will be: of one cut, all that a whole view asks for."""
+    """A firn_sql.views.refresh_port.Sources of tables as they will be: of one cut, all that a whole view asks for."""
 
     def __init__(
         self,

@@ -6,11 +6,11 @@ import duckdb
 
 from firn_sql.views.algebra import quoted
 from firn_sql.views.planner import SourceTable
-from firn_sql.views.sources import Within
+from firn_sql.views.refresh_port import Within
 
 
 class NoRows:
-    """Sources (sources.Sources) that are empty at every cut."""
+    """Sources (refresh_port.Sources) that are empty at every cut."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, tables: Mapping[str, SourceTable]) -> None:
         self._names = {name: f"firn_empty_{i}" for i, name in enumerate(tables)}

@@ -30,7 +30,7 @@ from firn_sql.views.algebra import (
     moment,
     quoted,
 )
-from firn_sql.views.sources import AFTER, BEFORE, Delta, Sources, Within, listed
+from firn_sql.views.refresh_port import AFTER, BEFORE, Delta, Sources, Within, listed
 
 __all__ = ["AFTER", "BEFORE", "Refresh", "Within"]
 
