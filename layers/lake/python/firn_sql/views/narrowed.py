@@ -4,7 +4,20 @@ need none of it."""
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
-from firn_sql.views.algebra import Expression, Filter, Group, Join, Operator, Project, Scan, Top, Union, Window
+from firn_sql.views.algebra import (
+    Expression,
+    Filter,
+    Group,
+    Hops,
+    Join,
+    Operator,
+    Project,
+    Scan,
+    Sessions,
+    Top,
+    Union,
+    Window,
+)
 
 
 def narrowed(root: Operator) -> Operator:
@@ -34,7 +47,7 @@ def _narrowed(node: Operator, asked: AbstractSet[str]) -> Operator:
         needs = frozenset((*columns, *ids)) | _columns_of(*node.left_keys, *node.right_keys, *condition)
         left, right = (_narrowed(one, needs) for one in (node.left, node.right))
         return replace(node, columns=columns, ids=ids, left=left, right=right)
-    if isinstance(node, Window | Top):
+    if isinstance(node, Window | Top | Hops | Sessions):
         return replace(node, input=narrowed(node.input))
     if isinstance(node, Union):
         return replace(node, branches=tuple(map(narrowed, node.branches)))

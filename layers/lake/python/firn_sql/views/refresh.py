@@ -11,6 +11,7 @@ from itertools import count
 import duckdb
 
 from firn_sql.parse_tree import parse
+from firn_sql.views import rendered
 from firn_sql.views.algebra import (
     Expression,
     Filter,
@@ -27,7 +28,6 @@ from firn_sql.views.algebra import (
     Union,
     Window,
     column,
-    moment,
     quoted,
 )
 from firn_sql.views.refresh_port import AFTER, BEFORE, Delta, Sources, Within, listed
@@ -79,10 +79,10 @@ class Refresh:
             self._values(group.keys, both) if group.keys else self._table("SELECT 1 AS w0"),
         )
         if self._plan.sums:
-            rows = self._summed(group, touched, *(self._grouped(group, one) for one in both))
+            rows = self._summed(group, touched, *(rendered.grouped(group, one) for one in both))
         else:
             keys = Within(group.keys, touched.table) if group.keys else None
-            rows = self._grouped(group, self._rows(group.input, AFTER, keys))
+            rows = rendered.grouped(group, self._rows(group.input, AFTER, keys))
         held = self._sources.held(self._plan.stored, touched)
         return self._net(self._plan.stored, held, self._above(group, rows))
 
@@ -137,25 +137,25 @@ class Refresh:
             )
         if isinstance(node, Project):
             below = _through(within, (*node.ids, *node.columns), (*map(column, node.ids), *node.values))
-            return self._outside(within, below, self._projected(node, self._rows(node.input, cut, below)), node)
+            return self._outside(within, below, rendered.projected(node, self._rows(node.input, cut, below)), node)
         if isinstance(node, Join):
             return self._joined(node, cut, within)
         if isinstance(node, Group):
             below = _through(within, node.ids, node.keys) if within else None
-            return self._outside(within, below, self._grouped(node, self._rows(node.input, cut, below)), node)
+            return self._outside(within, below, rendered.grouped(node, self._rows(node.input, cut, below)), node)
         if isinstance(node, Window):
             below = self._only(within, lambda one: one in node.partition)
-            rows = self._windowed(node, self._rows(node.input, cut, below))
+            rows = rendered.windowed(node, self._rows(node.input, cut, below))
             return self._outside(within, below if below is within else None, rows, node)
         if isinstance(node, Hops):
-            rows = self._hopped(node, self._rows(node.input, cut, self._of_hops(node, within)))
+            rows = rendered.hopped(node, self._rows(node.input, cut, self._of_hops(node, within)))
             return self._outside(within, None, rows, node)
         if isinstance(node, Sessions):
             below = self._only(within, lambda one: one in node.keys)
-            rows = self._in_sessions(node, self._rows(node.input, cut, below))
+            rows = rendered.in_sessions(node, self._rows(node.input, cut, below))
             return self._outside(within, below if below is within else None, rows, node)
         if isinstance(node, Top):
-            return self._outside(within, None, self._top(node, self._rows(node.input, cut, None)), node)
+            return self._outside(within, None, rendered.top(node, self._rows(node.input, cut, None)), node)
         if isinstance(node, Query):
             equal = f"row_number() OVER (PARTITION BY {', '.join(node.columns)}) AS {node.ids[-1]}"
             rows = f"SELECT *, {equal} FROM ({self._asked(node, cut)}) AS firn_asked({', '.join(node.columns)})"
@@ -163,7 +163,7 @@ class Refresh:
         if isinstance(node, Union):
             narrowed = self._narrowed(node, cut, within)
             parts = [self._rows(one, cut, each) for one, each in zip(node.branches, narrowed, strict=True)]
-            return self._outside(within, narrowed[0], self._united(node, parts), node)
+            return self._outside(within, narrowed[0], rendered.united(node, parts), node)
         raise AssertionError(type(node))
 
     def _scan(self, node: Scan, cut: int, within: Within | None) -> str:
@@ -206,7 +206,7 @@ class Refresh:
         if within is None:
             return [None] * len(node.branches)
         rows = [self._rows(one, cut, None) for one in node.branches]
-        united = self._kinds(node.columns, self._united(node, rows))
+        united = self._kinds(node.columns, rendered.united(node, rows))
         found = []
         for one, its in zip(node.branches, rows, strict=True):
             kinds = zip(one.columns, self._kinds(one.columns, its), united, strict=True)
@@ -223,7 +223,7 @@ class Refresh:
 
     def _joined(self, node: Join, cut: int, within: Within | None) -> str:
         if within is None:
-            return self._join(node, self._rows(node.left, cut, None), self._rows(node.right, cut, None))
+            return rendered.join(node, self._rows(node.left, cut, None), self._rows(node.right, cut, None))
         sides = (node.left, node.right)
         keys = (node.left_keys, node.right_keys)
         for near, far in ((0, 1), (1, 0)):
@@ -235,7 +235,7 @@ class Refresh:
             wanted = self._values(keys[near], [f"SELECT * FROM {here}"])
             there = self._rows(sides[far], cut, Within(keys[far], wanted))
             pair = (f"SELECT * FROM {here}", there)
-            return self._join(node, *(pair if near == 0 else pair[::-1]))
+            return rendered.join(node, *(pair if near == 0 else pair[::-1]))
         return within.semi_join(self._joined(node, cut, None), node.every)
 
     # Changes
@@ -259,27 +259,28 @@ class Refresh:
                 node.every, *(f"SELECT {listed(node.every)} FROM ({one}) WHERE {node.condition.sql}" for one in both)
             )
         if isinstance(node, Project):
-            return self._net(node.every, *(self._projected(node, one) for one in both))
+            return self._net(node.every, *(rendered.projected(node, one) for one in both))
         if isinstance(node, Hops):
-            return self._net(node.every, *(self._hopped(node, one) for one in both))
+            return self._net(node.every, *(rendered.hopped(node, one) for one in both))
         if isinstance(node, Sessions):
             touched = Within(node.keys, self._values(node.keys, both)) if node.keys else None
             return self._net(
-                node.every, *(self._in_sessions(node, self._rows(node.input, cut, touched)) for cut in (BEFORE, AFTER))
+                node.every,
+                *(rendered.in_sessions(node, self._rows(node.input, cut, touched)) for cut in (BEFORE, AFTER)),
             )
         if isinstance(node, Group):
             touched = Within(node.keys, self._values(node.keys, both)) if node.keys else None
             return self._net(
-                node.every, *(self._grouped(node, self._rows(node.input, cut, touched)) for cut in (BEFORE, AFTER))
+                node.every, *(rendered.grouped(node, self._rows(node.input, cut, touched)) for cut in (BEFORE, AFTER))
             )
         if isinstance(node, Window):
             touched = Within(node.partition, self._values(node.partition, both)) if node.partition else None
             return self._net(
-                node.every, *(self._windowed(node, self._rows(node.input, cut, touched)) for cut in (BEFORE, AFTER))
+                node.every, *(rendered.windowed(node, self._rows(node.input, cut, touched)) for cut in (BEFORE, AFTER))
             )
         if isinstance(node, Top):
             return self._net(
-                node.every, *(self._top(node, self._rows(node.input, cut, None)) for cut in (BEFORE, AFTER))
+                node.every, *(rendered.top(node, self._rows(node.input, cut, None)) for cut in (BEFORE, AFTER))
             )
         raise AssertionError(type(node))
 
@@ -306,7 +307,7 @@ class Refresh:
                     table = (delta.gone, delta.come)[cut]
                     rows += f" UNION ALL SELECT {listed(one.every)} FROM {table} WHERE {alone}"
                 parts.append(rows)
-            at.append(self._join(node, *parts))
+            at.append(rendered.join(node, *parts))
         return self._net(node.every, *at)
 
     def _alike(self, names: Sequence[str], some: Sequence[str]) -> Sequence[str]:
@@ -330,73 +331,7 @@ class Refresh:
             [f"SELECT * FROM {each}" if each else none for each, none in zip(tables, nothing, strict=True)]
             for tables in ([one and one.gone for one in deltas], [one and one.come for one in deltas])
         )
-        return self._net(node.every, self._united(node, gone), self._united(node, come))
-
-    # One operator over rows
-
-    def _projected(self, node: Project, rows: str) -> str:
-        values = [f"({one.sql}) AS {name}" for name, one in zip(node.columns, node.values, strict=True)]
-        hidden = [one for one in node.ids if one not in node.columns]
-        return f"SELECT {', '.join([*values, *hidden])} FROM ({rows})"
-
-    def _join(self, node: Join, left: str, right: str) -> str:
-        equal = [f"({a.sql}) = ({b.sql})" for a, b in zip(node.left_keys, node.right_keys, strict=True)]
-        on = " AND ".join([*equal, *([f"({node.condition.sql})"] if node.condition else [])])
-        flagged = [
-            f"(SELECT *, TRUE AS {flag} FROM ({rows}))" if flag else f"({rows})"
-            for flag, rows in zip(node.flags, (left, right), strict=True)
-        ]
-        return f"SELECT {listed(node.every)} FROM {flagged[0]} {node.kind} JOIN {flagged[1]} ON {on}"
-
-    def _grouped(self, node: Group, rows: str) -> str:
-        keys = [f"({one.sql}) AS {name}" for name, one in zip(node.ids, node.keys, strict=True)]
-        names = node.columns[len(keys) :]
-        values = [f"{one.sql} AS {name}" for name, one in zip(names, node.aggregates, strict=True)]
-        by = f" GROUP BY {', '.join(f'({one.sql})' for one in node.keys)}" if keys else ""
-        return f"SELECT {', '.join([*keys, *values])} FROM ({rows}){by}"
-
-    def _windowed(self, node: Window, rows: str) -> str:
-        names = node.columns[len(node.columns) - len(node.functions) :]
-        values = [f"{one.sql} AS {name}" for name, one in zip(names, node.functions, strict=True)]
-        own = [one for one in node.every if one not in names]
-        return f"SELECT {', '.join([*own, *values])} FROM ({rows})"
-
-    def _hopped(self, node: Hops, rows: str) -> str:
-        start, end = node.columns[-2:]
-        own = [one for one in node.every if one not in (start, end)]
-        there = f"SELECT {listed(own)}, {node.newest} AS firn_newest FROM ({rows}) WHERE isfinite({moment(node.time)})"
-        each = f"SELECT {listed(own)}, firn_newest - {node.hop.times('firn_n.n')} AS {start} FROM ({there})"
-        each += f", range({node.number}) firn_n(n)"
-        each = f"SELECT *, {start} + {node.hop.times(node.number)} AS {end} FROM ({each})"
-        return f"SELECT {listed(node.every)} FROM ({each})"
-
-    def _in_sessions(self, node: Sessions, rows: str) -> str:
-        start, end = node.columns[-2:]
-        by = [f"({one.sql})" for one in node.keys]
-        each = f"PARTITION BY {', '.join(by)} ORDER BY firn_at" if by else "ORDER BY firn_at"
-        of_one = f"PARTITION BY {', '.join([*by, start])}"
-        rows = f"SELECT *, {moment(node.time)} AS firn_at FROM ({rows}) WHERE isfinite({moment(node.time)})"
-        follows = f"firn_at <= lag(firn_at) OVER ({each}) + {node.gap.times(1)}"
-        rows = f"SELECT *, CASE WHEN {follows} THEN NULL ELSE firn_at END AS firn_first FROM ({rows})"
-        rows = f"SELECT *, max(firn_first) OVER ({each}) AS {start} FROM ({rows})"
-        rows = f"SELECT *, max(firn_at) OVER ({of_one}) + {node.gap.times(1)} AS {end} FROM ({rows})"
-        return f"SELECT {listed(node.every)} FROM ({rows})"
-
-    def _top(self, node: Top, rows: str) -> str:
-        by = f"ORDER BY {', '.join(node.orders)} LIMIT {node.limit} OFFSET {node.offset}"
-        return f"SELECT {listed(node.every)} FROM ({rows}) {by}"
-
-    def _united(self, node: Union, parts: Sequence[str]) -> str:
-        found, first = [], 1
-        for number, (one, rows) in enumerate(zip(node.branches, parts, strict=True)):
-            values = [f"{each} AS {name}" for name, each in zip(node.columns, one.columns, strict=True)]
-            values.append(f"{number} AS {node.ids[0]}")
-            values += [
-                f"{each} AS {name}" for name, each in zip(node.ids[first : first + len(one.ids)], one.ids, strict=True)
-            ]
-            first += len(one.ids)
-            found.append(f"SELECT {', '.join(values)} FROM ({rows})")
-        return f"SELECT {listed(node.every)} FROM ({' UNION ALL BY NAME '.join(found)})"
+        return self._net(node.every, rendered.united(node, gone), rendered.united(node, come))
 
     # Tables of the connection
 
