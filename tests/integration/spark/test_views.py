@@ -90,6 +90,20 @@ def test_what_changed_is_all_that_a_refresh_looks_at(spark: SparkSession, tmp_pa
     assert refreshed(lake) == {}
 
 
+def test_a_query_that_is_not_kept_by_what_changed_is_run_whole(spark: SparkSession, tmp_path: Path) -> None:
+    views = {"lake.without": "SELECT w, v FROM lake.a WHERE n NOT IN (SELECT n FROM lake.b)"}
+    lake = Lake(spark, tmp_path, config(views, ", refresh: full"))
+    lake.land([*(told(n) for n in range(20)), *(told(n, 60 + n, table="b") for n in range(5))])
+    check(lake, views)
+    assert refreshed(lake)["lake.without"]["whole"] == "new"
+    ids = set(lake.catalog.load_table(("lake", "without")).scan().to_arrow()["_firn_id"].to_pylist())
+    lake.land([told(8, 200, "d"), told(4, 201, "d", "b")])
+    check(lake, views)
+    assert refreshed(lake)["lake.without"] == {"lookup": "view", "whole": "refresh: full", "rows": 15}
+    now = lake.catalog.load_table(("lake", "without")).scan().to_arrow()["_firn_id"].to_pylist()
+    assert (len(ids), len(set(now)), len(ids & set(now))) == (15, 15, 14)
+
+
 @pytest.mark.parametrize("seed", seeds(1, 20))
 def test_after_each_epoch_of_a_random_history_each_view_is_its_query(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int

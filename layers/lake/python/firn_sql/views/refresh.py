@@ -27,10 +27,10 @@ from firn_sql.views.algebra import (
     Union,
     Window,
     column,
-    moment,
     quoted,
 )
 from firn_sql.views.sources import AFTER, BEFORE, Delta, Sources, Within, listed
+from firn_sql.views.window_rows import hopped, in_sessions
 
 __all__ = ["AFTER", "BEFORE", "Refresh", "Within"]
 
@@ -148,11 +148,11 @@ class Refresh:
             rows = self._windowed(node, self._rows(node.input, cut, below))
             return self._outside(within, below if below is within else None, rows, node)
         if isinstance(node, Hops):
-            rows = self._hopped(node, self._rows(node.input, cut, self._of_hops(node, within)))
+            rows = hopped(node, self._rows(node.input, cut, self._of_hops(node, within)))
             return self._outside(within, None, rows, node)
         if isinstance(node, Sessions):
             below = self._only(within, lambda one: one in node.keys)
-            rows = self._in_sessions(node, self._rows(node.input, cut, below))
+            rows = in_sessions(node, self._rows(node.input, cut, below))
             return self._outside(within, below if below is within else None, rows, node)
         if isinstance(node, Top):
             return self._outside(within, None, self._top(node, self._rows(node.input, cut, None)), node)
@@ -261,11 +261,11 @@ class Refresh:
         if isinstance(node, Project):
             return self._net(node.every, *(self._projected(node, one) for one in both))
         if isinstance(node, Hops):
-            return self._net(node.every, *(self._hopped(node, one) for one in both))
+            return self._net(node.every, *(hopped(node, one) for one in both))
         if isinstance(node, Sessions):
             touched = Within(node.keys, self._values(node.keys, both)) if node.keys else None
             return self._net(
-                node.every, *(self._in_sessions(node, self._rows(node.input, cut, touched)) for cut in (BEFORE, AFTER))
+                node.every, *(in_sessions(node, self._rows(node.input, cut, touched)) for cut in (BEFORE, AFTER))
             )
         if isinstance(node, Group):
             touched = Within(node.keys, self._values(node.keys, both)) if node.keys else None
@@ -360,27 +360,6 @@ class Refresh:
         values = [f"{one.sql} AS {name}" for name, one in zip(names, node.functions, strict=True)]
         own = [one for one in node.every if one not in names]
         return f"SELECT {', '.join([*own, *values])} FROM ({rows})"
-
-    def _hopped(self, node: Hops, rows: str) -> str:
-        start, end = node.columns[-2:]
-        own = [one for one in node.every if one not in (start, end)]
-        there = f"SELECT {listed(own)}, {node.newest} AS firn_newest FROM ({rows}) WHERE isfinite({moment(node.time)})"
-        each = f"SELECT {listed(own)}, firn_newest - {node.hop.times('firn_n.n')} AS {start} FROM ({there})"
-        each += f", range({node.number}) firn_n(n)"
-        each = f"SELECT *, {start} + {node.hop.times(node.number)} AS {end} FROM ({each})"
-        return f"SELECT {listed(node.every)} FROM ({each})"
-
-    def _in_sessions(self, node: Sessions, rows: str) -> str:
-        start, end = node.columns[-2:]
-        by = [f"({one.sql})" for one in node.keys]
-        each = f"PARTITION BY {', '.join(by)} ORDER BY firn_at" if by else "ORDER BY firn_at"
-        of_one = f"PARTITION BY {', '.join([*by, start])}"
-        rows = f"SELECT *, {moment(node.time)} AS firn_at FROM ({rows}) WHERE isfinite({moment(node.time)})"
-        follows = f"firn_at <= lag(firn_at) OVER ({each}) + {node.gap.times(1)}"
-        rows = f"SELECT *, CASE WHEN {follows} THEN NULL ELSE firn_at END AS firn_first FROM ({rows})"
-        rows = f"SELECT *, max(firn_first) OVER ({each}) AS {start} FROM ({rows})"
-        rows = f"SELECT *, max(firn_at) OVER ({of_one}) + {node.gap.times(1)} AS {end} FROM ({rows})"
-        return f"SELECT {listed(node.every)} FROM ({rows})"
 
     def _top(self, node: Top, rows: str) -> str:
         by = f"ORDER BY {', '.join(node.orders)} LIMIT {node.limit} OFFSET {node.offset}"
