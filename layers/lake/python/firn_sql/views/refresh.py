@@ -29,8 +29,8 @@ from firn_sql.views.algebra import (
     column,
     quoted,
 )
+from firn_sql.views.operator_rows import grouped, hopped, in_sessions, joined, projected, topped, united, windowed
 from firn_sql.views.sources import AFTER, BEFORE, Delta, Sources, Within, listed
-from firn_sql.views.window_rows import hopped, in_sessions
 
 __all__ = ["AFTER", "BEFORE", "Refresh", "Within"]
 
@@ -79,10 +79,10 @@ class Refresh:
             self._values(group.keys, both) if group.keys else self._table("SELECT 1 AS w0"),
         )
         if self._plan.sums:
-            rows = self._summed(group, touched, *(self._grouped(group, one) for one in both))
+            rows = self._summed(group, touched, *(grouped(group, one) for one in both))
         else:
             keys = Within(group.keys, touched.table) if group.keys else None
-            rows = self._grouped(group, self._rows(group.input, AFTER, keys))
+            rows = grouped(group, self._rows(group.input, AFTER, keys))
         held = self._sources.held(self._plan.stored, touched)
         return self._net(self._plan.stored, held, self._above(group, rows))
 
@@ -137,15 +137,15 @@ class Refresh:
             )
         if isinstance(node, Project):
             below = _through(within, (*node.ids, *node.columns), (*map(column, node.ids), *node.values))
-            return self._outside(within, below, self._projected(node, self._rows(node.input, cut, below)), node)
+            return self._outside(within, below, projected(node, self._rows(node.input, cut, below)), node)
         if isinstance(node, Join):
             return self._joined(node, cut, within)
         if isinstance(node, Group):
             below = _through(within, node.ids, node.keys) if within else None
-            return self._outside(within, below, self._grouped(node, self._rows(node.input, cut, below)), node)
+            return self._outside(within, below, grouped(node, self._rows(node.input, cut, below)), node)
         if isinstance(node, Window):
             below = self._only(within, lambda one: one in node.partition)
-            rows = self._windowed(node, self._rows(node.input, cut, below))
+            rows = windowed(node, self._rows(node.input, cut, below))
             return self._outside(within, below if below is within else None, rows, node)
         if isinstance(node, Hops):
             rows = hopped(node, self._rows(node.input, cut, self._of_hops(node, within)))
@@ -155,7 +155,7 @@ class Refresh:
             rows = in_sessions(node, self._rows(node.input, cut, below))
             return self._outside(within, below if below is within else None, rows, node)
         if isinstance(node, Top):
-            return self._outside(within, None, self._top(node, self._rows(node.input, cut, None)), node)
+            return self._outside(within, None, topped(node, self._rows(node.input, cut, None)), node)
         if isinstance(node, Query):
             equal = f"row_number() OVER (PARTITION BY {', '.join(node.columns)}) AS {node.ids[-1]}"
             rows = f"SELECT *, {equal} FROM ({self._asked(node, cut)}) AS firn_asked({', '.join(node.columns)})"
@@ -163,7 +163,7 @@ class Refresh:
         if isinstance(node, Union):
             narrowed = self._narrowed(node, cut, within)
             parts = [self._rows(one, cut, each) for one, each in zip(node.branches, narrowed, strict=True)]
-            return self._outside(within, narrowed[0], self._united(node, parts), node)
+            return self._outside(within, narrowed[0], united(node, parts), node)
         raise AssertionError(type(node))
 
     def _scan(self, node: Scan, cut: int, within: Within | None) -> str:
@@ -206,10 +206,10 @@ class Refresh:
         if within is None:
             return [None] * len(node.branches)
         rows = [self._rows(one, cut, None) for one in node.branches]
-        united = self._kinds(node.columns, self._united(node, rows))
+        alike = self._kinds(node.columns, united(node, rows))
         found = []
         for one, its in zip(node.branches, rows, strict=True):
-            kinds = zip(one.columns, self._kinds(one.columns, its), united, strict=True)
+            kinds = zip(one.columns, self._kinds(one.columns, its), alike, strict=True)
             values = [column(name) if own == kind else _cast(name, kind) for name, own, kind in kinds]
             found.append(_through(within, node.columns, values))
         return found
@@ -223,7 +223,7 @@ class Refresh:
 
     def _joined(self, node: Join, cut: int, within: Within | None) -> str:
         if within is None:
-            return self._join(node, self._rows(node.left, cut, None), self._rows(node.right, cut, None))
+            return joined(node, self._rows(node.left, cut, None), self._rows(node.right, cut, None))
         sides = (node.left, node.right)
         keys = (node.left_keys, node.right_keys)
         for near, far in ((0, 1), (1, 0)):
@@ -235,7 +235,7 @@ class Refresh:
             wanted = self._values(keys[near], [f"SELECT * FROM {here}"])
             there = self._rows(sides[far], cut, Within(keys[far], wanted))
             pair = (f"SELECT * FROM {here}", there)
-            return self._join(node, *(pair if near == 0 else pair[::-1]))
+            return joined(node, *(pair if near == 0 else pair[::-1]))
         return within.semi_join(self._joined(node, cut, None), node.every)
 
     # Changes
@@ -259,7 +259,7 @@ class Refresh:
                 node.every, *(f"SELECT {listed(node.every)} FROM ({one}) WHERE {node.condition.sql}" for one in both)
             )
         if isinstance(node, Project):
-            return self._net(node.every, *(self._projected(node, one) for one in both))
+            return self._net(node.every, *(projected(node, one) for one in both))
         if isinstance(node, Hops):
             return self._net(node.every, *(hopped(node, one) for one in both))
         if isinstance(node, Sessions):
@@ -270,17 +270,15 @@ class Refresh:
         if isinstance(node, Group):
             touched = Within(node.keys, self._values(node.keys, both)) if node.keys else None
             return self._net(
-                node.every, *(self._grouped(node, self._rows(node.input, cut, touched)) for cut in (BEFORE, AFTER))
+                node.every, *(grouped(node, self._rows(node.input, cut, touched)) for cut in (BEFORE, AFTER))
             )
         if isinstance(node, Window):
             touched = Within(node.partition, self._values(node.partition, both)) if node.partition else None
             return self._net(
-                node.every, *(self._windowed(node, self._rows(node.input, cut, touched)) for cut in (BEFORE, AFTER))
+                node.every, *(windowed(node, self._rows(node.input, cut, touched)) for cut in (BEFORE, AFTER))
             )
         if isinstance(node, Top):
-            return self._net(
-                node.every, *(self._top(node, self._rows(node.input, cut, None)) for cut in (BEFORE, AFTER))
-            )
+            return self._net(node.every, *(topped(node, self._rows(node.input, cut, None)) for cut in (BEFORE, AFTER)))
         raise AssertionError(type(node))
 
     def _join_delta(self, node: Join) -> Delta | None:
@@ -306,7 +304,7 @@ class Refresh:
                     table = (delta.gone, delta.come)[cut]
                     rows += f" UNION ALL SELECT {listed(one.every)} FROM {table} WHERE {alone}"
                 parts.append(rows)
-            at.append(self._join(node, *parts))
+            at.append(joined(node, *parts))
         return self._net(node.every, *at)
 
     def _alike(self, names: Sequence[str], some: Sequence[str]) -> Sequence[str]:
@@ -330,52 +328,7 @@ class Refresh:
             [f"SELECT * FROM {each}" if each else none for each, none in zip(tables, nothing, strict=True)]
             for tables in ([one and one.gone for one in deltas], [one and one.come for one in deltas])
         )
-        return self._net(node.every, self._united(node, gone), self._united(node, come))
-
-    # One operator over rows
-
-    def _projected(self, node: Project, rows: str) -> str:
-        values = [f"({one.sql}) AS {name}" for name, one in zip(node.columns, node.values, strict=True)]
-        hidden = [one for one in node.ids if one not in node.columns]
-        return f"SELECT {', '.join([*values, *hidden])} FROM ({rows})"
-
-    def _join(self, node: Join, left: str, right: str) -> str:
-        equal = [f"({a.sql}) = ({b.sql})" for a, b in zip(node.left_keys, node.right_keys, strict=True)]
-        on = " AND ".join([*equal, *([f"({node.condition.sql})"] if node.condition else [])])
-        flagged = [
-            f"(SELECT *, TRUE AS {flag} FROM ({rows}))" if flag else f"({rows})"
-            for flag, rows in zip(node.flags, (left, right), strict=True)
-        ]
-        return f"SELECT {listed(node.every)} FROM {flagged[0]} {node.kind} JOIN {flagged[1]} ON {on}"
-
-    def _grouped(self, node: Group, rows: str) -> str:
-        keys = [f"({one.sql}) AS {name}" for name, one in zip(node.ids, node.keys, strict=True)]
-        names = node.columns[len(keys) :]
-        values = [f"{one.sql} AS {name}" for name, one in zip(names, node.aggregates, strict=True)]
-        by = f" GROUP BY {', '.join(f'({one.sql})' for one in node.keys)}" if keys else ""
-        return f"SELECT {', '.join([*keys, *values])} FROM ({rows}){by}"
-
-    def _windowed(self, node: Window, rows: str) -> str:
-        names = node.columns[len(node.columns) - len(node.functions) :]
-        values = [f"{one.sql} AS {name}" for name, one in zip(names, node.functions, strict=True)]
-        own = [one for one in node.every if one not in names]
-        return f"SELECT {', '.join([*own, *values])} FROM ({rows})"
-
-    def _top(self, node: Top, rows: str) -> str:
-        by = f"ORDER BY {', '.join(node.orders)} LIMIT {node.limit} OFFSET {node.offset}"
-        return f"SELECT {listed(node.every)} FROM ({rows}) {by}"
-
-    def _united(self, node: Union, parts: Sequence[str]) -> str:
-        found, first = [], 1
-        for number, (one, rows) in enumerate(zip(node.branches, parts, strict=True)):
-            values = [f"{each} AS {name}" for name, each in zip(node.columns, one.columns, strict=True)]
-            values.append(f"{number} AS {node.ids[0]}")
-            values += [
-                f"{each} AS {name}" for name, each in zip(node.ids[first : first + len(one.ids)], one.ids, strict=True)
-            ]
-            first += len(one.ids)
-            found.append(f"SELECT {', '.join(values)} FROM ({rows})")
-        return f"SELECT {listed(node.every)} FROM ({' UNION ALL BY NAME '.join(found)})"
+        return self._net(node.every, united(node, gone), united(node, come))
 
     # Tables of the connection
 
