@@ -34,7 +34,7 @@ from firn_sql.views.view_connection import connected
 from tests.integration.spark.test_commit import config, event
 from tests.unit.lake.test_fresh import Ground
 
-SUMS = "SELECT v, count(*) AS size, sum(n) AS total, list(id) AS ids FROM lake.t GROUP BY v"
+SUMS = "SELECT v, count(*) AS size, sum(n) AS total, list(id) AS ids FROM lake.t GROUP BY v, upper(v)"
 OVER = "SELECT size, count(*) AS groups, min(v) AS least FROM lake.sums GROUP BY size"
 VIEWS = {"lake.sums": SUMS, "lake.over": OVER}
 
@@ -226,7 +226,7 @@ def test_what_can_t_be_shown_fresh_says_why(viewed: Viewed, monkeypatch: pytest.
         patch.setattr(fresh_view, "MOST_ROWS", 0)
         with pytest.raises(NotFresh, match=r"lake.sums reads tables of 1 rows, and at most 0 are read"):
             viewed.fresh()
-    viewed.publish({"lake.sums": "SELECT v, max(n) AS most FROM lake.t GROUP BY v"})
+    viewed.publish({"lake.sums": "SELECT v, max(n) AS most FROM lake.t GROUP BY v, upper(v)"})
     with pytest.raises(NotFresh, match=r"gives the view lake.sums other columns: run firn flush"):
         viewed.fresh()
     viewed.publish({"lake.sums": SUMS.replace("sum(n)", "sum(CAST(v AS BIGINT))")})
