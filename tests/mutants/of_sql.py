@@ -16,8 +16,8 @@ MUTANTS: Final = (
     Mutant(
         "conditions are moved, so that a cast fails or not by what is cheaper",
         f"{_SQL}/transform.py",
-        '_NOT_OPTIMIZED: Final = "filter_pushdown,expression_rewriter,reorder_filter,statistics_propagation"',
-        '_NOT_OPTIMIZED: Final = "statistics_propagation"',
+        'NOT_OPTIMIZED: Final = "filter_pushdown,expression_rewriter,reorder_filter,statistics_propagation"',
+        'NOT_OPTIMIZED: Final = "statistics_propagation"',
         (f"{_RUN}::test_conditions_run_as_they_are_written",),
     ),
     Mutant(
