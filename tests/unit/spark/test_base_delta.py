@@ -34,9 +34,9 @@ class Snapshot:
 def between(*told: dict[str, str]) -> list[Any]:
     """Those of such snapshots, the oldest first, that are read behind another one."""
     known = [Snapshot(1, {}), *(Snapshot(n, one) for n, one in enumerate(told, 2))]
-    java = SimpleNamespace(currentSnapshot=lambda: known[-1], snapshot=lambda n: known[n - 1])
+    java = SimpleNamespace(snapshot=lambda n: known[n - 1])
     base: Any = SimpleNamespace(java=java)
-    return base_delta._between(base, 1)
+    return base_delta.snapshots_between(base, 1, known[-1])
 
 
 def test_a_vector_that_holds_the_rows_of_the_one_before_counts_for_its_new_rows() -> None:
@@ -45,7 +45,7 @@ def test_a_vector_that_holds_the_rows_of_the_one_before_counts_for_its_new_rows(
 
 
 def test_vectors_that_leave_with_their_files_hide_no_rows_that_came() -> None:
-    came = {"added-records": str(base_delta._MOST_KEYS + 1)}
+    came = {"added-records": str(base_delta.MOST_ROWS + 1)}
     with pytest.raises(NoDelta, match="rows changed"):
         between(came, {"added-records": "1", "removed-position-deletes": "8000000"})
     with pytest.raises(NoDelta, match="rows changed"):
