@@ -17,7 +17,8 @@ MEMORY: Final = 600_000_000  # bytes that it holds: more goes to disk
 
 @contextmanager
 def connected(memory: int = MEMORY) -> Iterator[Connection]:
-    """A DuckDB whose tables may be larger than memory. It is gone afterwards, with all that it has written."""
+    """A DuckDB whose tables may be larger than memory, and that opens no file but its own. It is gone afterwards, with
+    all that it has written."""
     with tempfile.TemporaryDirectory(prefix="firn-view-") as folder:
         settings: dict[str, Any] = {
             "threads": os.cpu_count() or 1, "memory_limit": f"{memory}B", "temp_directory": folder,
@@ -26,6 +27,7 @@ def connected(memory: int = MEMORY) -> Iterator[Connection]:
         }  # fmt: skip
         connection = duckdb.connect(":memory:", config=settings)
         try:
+            connection.execute("SET enable_external_access = false")  # it goes on using its own folder
             connection.execute("SET TimeZone = 'UTC'")
             # As a pipeline's: a cast would fail for rows that another condition keeps out.
             connection.execute(f"SET disabled_optimizers = '{NOT_OPTIMIZED}'")
