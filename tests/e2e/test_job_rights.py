@@ -24,6 +24,8 @@ streams:
     tables:
       public.orders: {to: shop.orders, key: [id]}
       public.log: {to: shop.log, mode: append}
+views:
+  shop.totals: {sql: SELECT count(*) AS orders FROM shop.orders}
 """
 
 TABLE = ("GetTable", "CreateTable", "UpdateTable")
