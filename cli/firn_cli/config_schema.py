@@ -16,7 +16,7 @@ from firn.config.catalogs import KINDS
 from firn.config.event_sources import KafkaOrder
 from firn.config.file_sinks import FileCompression, FileFormat
 from firn.config.model import AuthBy, SnapshotReads, Update, Way
-from firn.config.modes import FED
+from firn.config.modes import fed
 from firn.config.pull_source import Plugin
 from firn.config.views_reader import Refresh
 from firn_cli.alert_shapes import alerts
@@ -217,7 +217,7 @@ def _rule() -> Schema:
         {
             "to": texts("The Iceberg table namespace.table, or several; {schema} and {table} are the source's."),
             "key": texts("The columns that make a row; of a mirror."),
-            "mode": words("mirror: one row a key. append: each change is a row.", FED, "mirror"),
+            "mode": words("mirror: one row a key. append: each change is a row.", fed(), "mirror"),
             "snapshot_reads": words("What reads of a snapshot do.", get_args(SnapshotReads), "upsert"),
             "update": words("Whether a plain row replaces, or changes what it names.", get_args(Update), "replace"),
             "metadata": list_of("Of an append table: columns that say where a row comes from.", tuple(ASKED_METADATA)),
@@ -267,7 +267,7 @@ def _pipeline() -> Schema:
         "SQL from a source table to a target.",
         {
             "sql": text("INSERT INTO namespace.table SELECT … FROM source; without INSERT INTO the target is files."),
-            "mode": words("mirror: at every cut the SELECT over the source's mirror.", FED, "append"),
+            "mode": words("mirror: at every cut the SELECT over the source's mirror.", fed(), "append"),
             "key": texts("Of a mirror: its key, by the names that the SQL gives."),
             "files": files,
             **written(),

@@ -15,11 +15,12 @@ from firn.changes.metadata_columns import APPEND_METADATA, MIRROR_METADATA, VIEW
 class TableMode:
     """`keyed`: a row is what the newest changes of its key leave, and deletes are remembered beside the table; else
     rows are told apart by their `_firn_id`: a row is a change, or one of a query. `columns`: Firn's own, of each table
-    of this mode."""
+    of this mode. `fed`: changes go into it, so rules and pipelines may ask for it."""
 
     name: str
     columns: tuple[Column, ...]
     keyed: bool
+    fed: bool = True
 
 
 MODES: Final = {
@@ -27,9 +28,13 @@ MODES: Final = {
     for mode in (
         TableMode("mirror", MIRROR_METADATA, keyed=True),
         TableMode("append", APPEND_METADATA, keyed=False),
-        TableMode("view", VIEW_METADATA, keyed=False),
+        TableMode("view", VIEW_METADATA, keyed=False, fed=False),
     )
 }
-FED: Final = ("mirror", "append")  # those that rules and pipelines may ask for: changes go into such tables
 VIEW: Final = "view"
 KEYLESS: Final = "append"  # what a mirror is whose events name no key
+
+
+def fed() -> tuple[str, ...]:
+    """The modes that rules and pipelines may ask for."""
+    return tuple(mode.name for mode in MODES.values() if mode.fed)

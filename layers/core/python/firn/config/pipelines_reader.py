@@ -8,7 +8,7 @@ from firn.config.file_writing_reader import read_bloom, read_file_writing
 from firn.config.maintenance import Care
 from firn.config.maintenance_reader import read_care
 from firn.config.model import StreamConfig, TableRule, Write
-from firn.config.modes import FED, KEYLESS, MODES
+from firn.config.modes import KEYLESS, MODES, fed
 from firn.config.names import TableName
 from firn.config.pipelines import Pipeline
 from firn.config.problems import Section, shown
@@ -88,7 +88,7 @@ def _source(written: str, settings: StreamConfig) -> str:
 def _rule(source: str, told: Names, section: Section, settings: StreamConfig, care: Care) -> TableRule | None:
     if told.target is None:
         return None
-    mode = section.choice("mode", FED, "mode", KEYLESS, LATER)
+    mode = section.choice("mode", fed(), "mode", KEYLESS, LATER)
     to = _to(told.target, mode, section)
     key = read_key(section)
     if MODES[mode].keyed:

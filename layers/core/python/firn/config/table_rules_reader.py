@@ -15,7 +15,7 @@ from firn.config.file_writing_reader import read_bloom, read_file_writing
 from firn.config.maintenance import Care
 from firn.config.maintenance_reader import read_care
 from firn.config.model import ColumnDeclaration, SnapshotReads, TableRule, Update, Write
-from firn.config.modes import FED, MODES
+from firn.config.modes import MODES, fed
 from firn.config.names import ICEBERGS, RESERVED_NAMES, is_left_out, is_reserved, too_long
 from firn.config.partitions import Partition
 from firn.config.problems import Section, shown, words
@@ -56,7 +56,7 @@ def read_tables(
 def _rule(source: str, section: Section, stream: str, care: Care, files: Section) -> TableRule:
     section.allow_only(RULE_KEYS, _MOVED_RULE)
     ignore = section.flag("ignore", False)
-    mode = section.choice("mode", FED, "mode", "mirror", LATER)
+    mode = section.choice("mode", fed(), "mode", "mirror", LATER)
     key, writing = read_key(section), read_file_writing(section)
     columns = read_columns(section.section("columns"), key, writing.format)
     schema = read_schema(section, files)
