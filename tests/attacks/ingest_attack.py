@@ -121,7 +121,7 @@ def deliveries(bodies: list[str]) -> Iterator[dict[str, Any]]:
         left = {name: left[name] for name in again}
 
 
-_WORTH_ANOTHER_LOOK = 2.0  # seconds of CPU: what tests/attacks/test_bodies.py allows
+_WORTH_ANOTHER_LOOK = 1.5  # seconds of CPU
 
 
 def main(kind: str, first: str = "0", count: str = "0") -> None:

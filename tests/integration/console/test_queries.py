@@ -53,6 +53,10 @@ def test_an_address_asks_for_fresh_rows_and_a_query_of_them_has_such_a_one(conso
     page.get_by_role("checkbox", name="Fresh").check()
     page.get_by_role("button", name="Run").click()
     page.wait_for_url(lambda address: address.endswith("fresh=1"))
+    for _ in range(100):  # the address is there before the query is
+        if len(queries(stand_in)) == 3:
+            break
+        page.wait_for_timeout(50)
     assert [one.get("fresh", False) for one in queries(stand_in)] == [True, False, True]
 
 
