@@ -7,7 +7,7 @@ from firn.config.names import TableName
 from firn.config.views import View
 from firn.log import cuts
 from firn.log.store import Store
-from firn.rebuild.plan import CannotRebuild
+from firn.rebuild.plan import CannotRebuild, not_of_the_log
 from firn.tables.outcome import Outcome
 from firn.tables.routing import mirrors_on
 from firn.views.view_sources import sources_of
@@ -28,29 +28,23 @@ def made_again(
 ) -> Outcome | None:
     """A pipeline's mirror or a view, all of it made again out of what it rests on; None if the table is neither. Raises
     CannotRebuild."""
+    why = not_of_the_log(config, table)
+    if why is None:
+        return None
+    if not in_place:
+        raise CannotRebuild(why)
     for stream, settings in config.streams.items():
         context = RangeContext(spark, store, stream, settings, warehouse, {}, 0, tables)
         for pipeline, base, target in mirrors_on(settings):
             if target == table:
-                _check(in_place, table, f"the SQL of the pipeline {pipeline.name} over {base}", str(base))
                 outcome = follow(context, pipeline, base, whole=True)
                 if outcome is None:
                     raise CannotRebuild(f"there is no {base}, on which {table} rests")
                 return outcome
         for view in settings.views:
             if view.table == table:
-                read = ", ".join(map(str, view.sources))
-                _check(in_place, table, f"the SQL of a view over {read}", str(view.sources[0]))
                 return _refreshed(context, config, view)
     return None
-
-
-def _check(in_place: bool, table: TableName, of: str, base: str) -> None:
-    if not in_place:
-        raise CannotRebuild(
-            f"{table} is {of}, not of the log: firn rebuild {table} --in-place makes it again out of that; "
-            f"firn rebuild {base} --check looks at {base}"
-        )
 
 
 def _refreshed(context: RangeContext, config: Config, view: View) -> Outcome:

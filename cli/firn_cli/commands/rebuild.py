@@ -101,7 +101,9 @@ def told(work: Work, done: Rebuilt) -> list[str]:
     rows, changes = counted(result["rows"], "row"), counted(result["events"], "change")
     head = f"up to epoch {epochs}: {rows} from {changes}, {done.seconds:.1f} s"
     lines = []
-    if result.get("into"):
+    if not work.parts:
+        lines += [f"{work.table} made again out of the tables that it rests on: {rows}, {done.seconds:.1f} s"]
+    elif result.get("into"):
         into = result["into"]
         columns = ", ".join('"' + name.replace('"', '""') + '"' for name in work.columns) or "*"
         lines += [f"{work.table} rebuilt into {into}, {head}"]

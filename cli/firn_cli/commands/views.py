@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from firn_sql.views.planner import SourceTable
     from firn_sql.views.refresh_cost import Facts
 
-app = typer.Typer(name="views", help="List views, and explain how one is kept.", no_args_is_help=True)
+app = typer.Typer(name="views", help="List views, explain how one is kept, and make one again.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="namespace.table, or the table alone if one view has it.")]
 _WHOLE: Final = "refresh: full makes all of it again each time"
@@ -67,6 +67,16 @@ def explain(name: Name, folder: Dir = DEFAULT_DIR, as_json: Json = False) -> Non
         print_json(told)
     else:
         _show(told)
+
+
+@app.command("rebuild")
+def rebuild_(name: Name, folder: Dir = DEFAULT_DIR, as_json: Json = False) -> None:
+    """Make all of a view again, in one snapshot: firn rebuild NAME --in-place."""
+    from firn.log import published_configs
+    from firn_cli.commands import rebuild
+
+    _, view = _find(published_configs.current(find_stack(folder).store()), name)
+    rebuild.command(str(view.table), in_place=True, folder=folder, as_json=as_json)
 
 
 def _find(config: "Config", name: str) -> tuple[str, "View"]:

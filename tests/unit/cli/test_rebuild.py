@@ -110,6 +110,29 @@ def run(capsys: pytest.CaptureFixture[str], folder: Path) -> Run:
     return call
 
 
+def test_a_view_is_made_again_in_place_alone_without_a_look_at_the_log(
+    run: Run, play: Callable[..., Emr], store: Store, addresses: dict[str, str], capsys: pytest.CaptureFixture[str],
+    folder: Path,
+) -> None:  # fmt: skip
+    catalog = open_catalog(addresses["catalog_uri"], addresses["warehouse"], {})
+    catalog.create_table("shop.sums", pa.schema([("n", pa.int64())]), properties={"firn.key": '["_firn_id"]'})
+    catalog.close()
+    published_configs.publish(store, CONFIG + "views:\n  shop.sums: {sql: SELECT count(*) AS n FROM shop.orders}\n")
+    done = {"table": "shop.sums", "status": "done", "epochs": {}, "events": 0, "dead": 0, "rows": 1}
+    emr = play(done)
+    code, out, err = run("shop.sums", "--in-place")
+    assert (code, err.strip()) == (0, ""), err
+    assert "shop.sums made again out of the tables that it rests on: 1 row" in out
+    assert "--in-place" in emr.started[0]
+    assert main(["views", "rebuild", "sums", "--dir", str(folder)]) == 0
+    assert "shop.sums made again" in capsys.readouterr().out
+    assert len(emr.started) == 2
+    for how in (["--check"], ["--into", "shop.again"]):
+        code, _, err = run("shop.sums", *how)
+        assert code == 1
+        assert "shop.sums is the SQL of a view over shop.orders, not of the log" in err
+
+
 def test_a_rebuild_into_a_table_starts_its_job_and_says_how_to_compare_and_to_switch(
     run: Run, play: Callable[..., Emr]
 ) -> None:

@@ -82,7 +82,7 @@ def prepare(stack: Stack, wanted: Wanted, find: Callable[[], "Table | None"]) ->
     Raises CannotRebuild (the log does not hold it all, says what), ConfigError, StorageUnavailable, what `find` raises.
     """
     from firn.log import published_configs
-    from firn.rebuild.plan import plan
+    from firn.rebuild.plan import CannotRebuild, not_of_the_log, plan
 
     store = stack.store()
     config = published_configs.current(store)
@@ -92,7 +92,10 @@ def prepare(stack: Stack, wanted: Wanted, find: Callable[[], "Table | None"]) ->
     upto = None
     if wanted.into is None and state is not None:
         upto = {stream: n for stream in config.streams if (n := state.progress(stream))}
-    parts = plan(store, config, table, upto=upto, to=wanted.to, partial=wanted.partial)
+    why = not_of_the_log(config, table)
+    if why is not None and not wanted.in_place:
+        raise CannotRebuild(why)
+    parts = [] if why is not None else plan(store, config, table, upto=upto, to=wanted.to, partial=wanted.partial)
     how = ["--table", str(table)]
     if wanted.into is not None:
         into = TableName.parse(wanted.into)

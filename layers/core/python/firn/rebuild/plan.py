@@ -16,7 +16,7 @@ from firn.errors import TerminalError
 from firn.log import epochs, holds, layout
 from firn.log.epochs import Epoch
 from firn.log.store import Store, paths
-from firn.tables.routing import targets_of
+from firn.tables.routing import mirrors_on, targets_of
 
 RANGE_BYTES = 256 * 1024 * 1024  # staged; one commit of a rebuild takes this much, or one epoch
 _READS_AT_ONCE = 16
@@ -107,6 +107,26 @@ def plan(
     if not parts:
         raise CannotRebuild(f"no epoch of the staged log{f' up to {to}' if to else ''} holds changes of {table}")
     return parts
+
+
+def not_of_the_log(config: Config, table: TableName) -> str | None:
+    """Why nothing but --in-place rebuilds a table that is made of other tables: a pipeline's mirror, or a view; None if
+    it is made of the log."""
+    for settings in config.streams.values():
+        for pipeline, base, target in mirrors_on(settings):
+            if target == table:
+                return _of(table, f"the pipeline {pipeline.name} over {base}", base)
+        for view in settings.views:
+            if view.table == table:
+                return _of(table, f"a view over {', '.join(map(str, view.sources))}", view.sources[0])
+    return None
+
+
+def _of(table: TableName, what: str, base: TableName) -> str:
+    return (
+        f"{table} is the SQL of {what}, not of the log: firn rebuild {table} --in-place makes it again out of that; "
+        f"firn rebuild {base} --check looks at {base}"
+    )
 
 
 def ranges(part: Part, above: int, *, stops: Collection[int] = (), size: int = RANGE_BYTES) -> list[Range]:
