@@ -15,6 +15,7 @@ import pyarrow as pa
 from firn.changes.decode.types import BINARY, STRING, Column, storable
 from firn.changes.metadata_columns import IDENTITY, VIEW_METADATA
 from firn.config.modes import VIEW
+from firn.config.names import TableName
 from firn.config.sql_text import SqlRefused
 from firn.config.views import View
 from firn.errors import TerminalError, TransientError
@@ -93,11 +94,11 @@ def _once(context: RangeContext, view: View, at: ViewCut, shared: SharedChanges,
             f"{view.table} is a table already, and no view: drop it, or give the view another name under views: in "
             "firn.yaml"
         )
-    tables = _tables(context, view, at)
+    tables = _Reads(context, at).of(view)
     if tables is None:
         return None
     before = told(table.state.ancestry) if table is not None else None
-    now = Told(view.sha, {one.name: (one.table.state.uuid, one.until) for one in tables.values()}, at.epochs)
+    now = Told(view.sha, _sources(tables), at.epochs)
     if before is not None and any(n > at.epochs.get(stream, n) for stream, n in before.epochs.items()):
         raise TransientError(f"{view.table} is of a newer cut already, by another job")
     by_others = table.state.rows_by_others if table is not None else 0
@@ -113,35 +114,51 @@ def _once(context: RangeContext, view: View, at: ViewCut, shared: SharedChanges,
     return outcome
 
 
-def _tables(context: RangeContext, view: View, at: ViewCut) -> dict[str, TableAt] | None:
-    """What a view reads, at that cut; None while some of it is not there. Raises TransientError where a view that it
-    reads is not of that cut."""
-    views = {one.table: one for one in context.config.views}
-    found = {}
-    for name in view.sources:
-        table = context.tables.load(name)
+class _Reads:
+    """What views read at a cut. Each table is loaded once, however many of them read it."""
+
+    def __init__(self, context: RangeContext, at: ViewCut) -> None:
+        self._context = context
+        self._at = at
+        self._views = {one.table: one for one in context.config.views}
+        self._known: dict[TableName, TableAt | None] = {}
+        self._are_of: dict[TableName, bool] = {}  # views that others read: whether they are of the cut
+
+    def of(self, view: View) -> dict[str, TableAt] | None:
+        """By names in lower case; None while some of it is not there. Raises TransientError where a view that it reads,
+        itself or by way of others, is not of that cut."""
+        found = {}
+        for name in view.sources:
+            if name not in self._known:
+                self._known[name] = self._table(name)
+            if (one := self._known[name]) is None:
+                return None
+            if (below := self._views.get(name)) is not None and not self._is_of(below, one.table):
+                raise TransientError(f"{view.table} waits for {name}, which is not of that cut yet")
+            found[str(name).lower()] = one
+        return found
+
+    def _table(self, name: TableName) -> TableAt | None:
+        table = self._context.tables.load(name)
         if table is None or table.state.snapshot_id is None:
             return None
-        if (other := views.get(name)) is not None:
-            if not _is_of(context, other, table, at):
-                raise TransientError(f"{view.table} waits for {name}, which is not of that cut yet")
-            until: int | None = table.state.snapshot_id
-        else:
-            until = _newest(table, at.snapshots.get(name, frozenset()))
-        if until is None:
-            return None
-        columns, key = _columns(table)
-        found[str(name).lower()] = TableAt(name, table, columns, key, until)
-    return found
+        is_view = name in self._views
+        until = table.state.snapshot_id if is_view else _newest(table, self._at.snapshots.get(name, frozenset()))
+        return None if until is None else TableAt(name, table, *_columns(table), until)
+
+    def _is_of(self, view: View, table: Table) -> bool:
+        if view.table not in self._are_of:
+            before, tables = told(table.state.ancestry), self.of(view)
+            self._are_of[view.table] = (
+                before is not None and tables is not None and before.sql == view.sha
+                and before.sources == _sources(tables)
+            )  # fmt: skip
+        return self._are_of[view.table]
 
 
-def _is_of(context: RangeContext, view: View, table: Table, at: ViewCut) -> bool:
-    before, tables = told(table.state.ancestry), _tables(context, view, at)
-    if before is None or tables is None:
-        return False
-    return before.sql == view.sha and before.sources == {
-        one.name: (one.table.state.uuid, one.until) for one in tables.values()
-    }
+def _sources(tables: Mapping[str, TableAt]) -> dict[TableName, tuple[str, int]]:
+    """Of each its UUID and snapshot, as Told has them."""
+    return {one.name: (one.table.state.uuid, one.until) for one in tables.values()}
 
 
 def _newest(table: Table, snapshots: frozenset[int]) -> int | None:

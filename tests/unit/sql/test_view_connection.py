@@ -3,7 +3,10 @@
 import duckdb
 import pytest
 
-from firn_sql.views.view_connection import connected
+from firn.errors import TerminalError
+from firn_sql.views.view_connection import connected, failures
+
+_WIDE = "CREATE TEMP TABLE t AS SELECT sha256(i::VARCHAR) AS s FROM range(3000000) r(i)"
 
 
 def test_what_does_not_fit_into_memory_goes_to_disk() -> None:
@@ -20,3 +23,22 @@ def test_what_does_not_fit_into_memory_goes_to_disk() -> None:
 def test_it_opens_no_other_file(sql: str) -> None:
     with connected() as connection, pytest.raises(duckdb.Error):
         connection.execute(sql).fetchall()
+
+
+def test_more_than_its_disk_is_an_error_of_the_view() -> None:
+    with (
+        connected(memory=60_000_000, disk=20_000_000) as connection,
+        pytest.raises(TerminalError, match=r"view web\.a: its query needs more memory and disk than a job gives it"),
+        failures("web.a"),
+    ):
+        connection.execute(_WIDE)
+
+
+def test_a_query_that_does_not_end_is_broken_off() -> None:
+    endless = "SELECT count(*) FROM range(1000000000) a(i), range(1000000000) b(j) WHERE i * j % 7 = 3"
+    with (
+        connected(seconds=0.3) as connection,
+        pytest.raises(TerminalError, match=r"view web\.a: its query takes more than 30 minutes"),
+        failures("web.a"),
+    ):
+        connection.execute(endless).fetchall()

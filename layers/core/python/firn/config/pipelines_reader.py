@@ -4,10 +4,8 @@ import re
 from typing import Final
 
 from firn.config.file_sinks_reader import read_files
-from firn.config.file_writing_reader import read_bloom, read_file_writing
 from firn.config.maintenance import Care
-from firn.config.maintenance_reader import read_care
-from firn.config.model import StreamConfig, TableRule, Write
+from firn.config.model import StreamConfig, TableRule
 from firn.config.modes import KEYLESS, MODES, fed
 from firn.config.names import TableName
 from firn.config.pipelines import Pipeline
@@ -15,7 +13,7 @@ from firn.config.problems import Section, shown
 from firn.config.rule_lookup import SourceNames
 from firn.config.shared_tables import Placed
 from firn.config.sql_text import Names, SqlRefused, names
-from firn.config.table_rules_reader import LATER, read_key, read_partitions, unfit_names
+from firn.config.table_rules_reader import LATER, read_key, read_sql_table, unfit_names
 from firn.errors import EventError
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
@@ -93,20 +91,7 @@ def _rule(source: str, told: Names, section: Section, settings: StreamConfig, ca
     key = read_key(section)
     if MODES[mode].keyed:
         key = _mirrored_key(source, key, section, settings)
-    bloom, bloom_size = read_bloom(section)
-    writing = read_file_writing(section)
-    return TableRule(
-        source=source,
-        to=to,
-        key=key,
-        mode=mode,
-        write=section.choice("write", Write, "way to write", "merge-on-read"),
-        partition_by=read_partitions(section, {}),
-        bloom=bloom,
-        bloom_size=bloom_size,
-        writing=writing,
-        care=read_care(section.section("care"), writing.caring(care)),
-    )
+    return read_sql_table(section, care, source, to, mode, key)
 
 
 def _to(target: tuple[str, str], mode: str, section: Section) -> str:

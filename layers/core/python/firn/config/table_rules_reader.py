@@ -195,3 +195,23 @@ def read_partitions(section: Section, columns: dict[str, ColumnDeclaration]) -> 
         else:
             found.append(partition)
     return tuple(found)
+
+
+def read_sql_table(
+    section: Section, care: Care, source: str, to: str, mode: str, key: tuple[str, ...] | None = None
+) -> TableRule:
+    """The rule of a table that SQL fills, whose columns nobody declares: of a pipeline, or of a view."""
+    bloom, bloom_size = read_bloom(section)
+    writing = read_file_writing(section)
+    return TableRule(
+        source=source,
+        to=to,
+        key=key,
+        mode=mode,
+        write=section.choice("write", Write, "way to write", "merge-on-read"),
+        partition_by=read_partitions(section, {}),
+        bloom=bloom,
+        bloom_size=bloom_size,
+        writing=writing,
+        care=read_care(section.section("care"), writing.caring(care)),
+    )

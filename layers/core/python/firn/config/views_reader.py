@@ -8,16 +8,14 @@ from itertools import chain, islice
 from typing import Final, Literal
 
 from firn.config import quantities
-from firn.config.file_writing_reader import read_bloom, read_file_writing
 from firn.config.maintenance import Care
-from firn.config.maintenance_reader import read_care
-from firn.config.model import StreamConfig, TableRule, Write
+from firn.config.model import StreamConfig, TableRule
 from firn.config.modes import VIEW
 from firn.config.names import TableName, may_fill
 from firn.config.problems import Section, shown
 from firn.config.shared_tables import Placed, target_text
 from firn.config.sql_text import SqlRefused, Token, tables_in
-from firn.config.table_rules_reader import read_partitions, unfit_names
+from firn.config.table_rules_reader import read_sql_table, unfit_names
 from firn.config.view_homes import joined
 from firn.config.views import View
 from firn.config.yaml_tree import Scalar
@@ -145,20 +143,8 @@ def _sources(section: Section) -> _Sources:
 
 
 def _view(table: TableName, section: Section, sources: tuple[TableName, ...], care: Care) -> View:
-    bloom, bloom_size = read_bloom(section)
-    writing = read_file_writing(section)
-    rule = TableRule(
-        source=str(table),
-        to=str(table),
-        mode=VIEW,
-        write=section.choice("write", Write, "way to write", "merge-on-read"),
-        partition_by=read_partitions(section, {}),
-        bloom=bloom,
-        bloom_size=bloom_size,
-        writing=writing,
-        care=read_care(section.section("care"), writing.caring(care)),
-    )
-    if bloom == "key":
+    rule = read_sql_table(section, care, str(table), str(table), VIEW)
+    if rule.bloom == "key":
         section.note("bloom", "key says nothing of a view, which has none; write bloom: [order_id]")
     every = section.parsed("every", quantities.seconds_or_none, 0, "60s")
     refresh: Refresh = section.choice("refresh", Refresh, "way to refresh", "incremental")

@@ -27,19 +27,7 @@ def plan(sql: str, tables: Mapping[str, SourceTable]) -> Plan:
     Raises SqlRefused; Undecided where that depends on columns of open tables.
     """
     text = Text(sql.encode())
-    if len(text.utf8) > MOST_BYTES:
-        raise text.refuse(0, f"it has more than {MOST_BYTES:,} bytes", "write a view over another one")
-    try:
-        tree = parse(sql)
-    except RecursionError:
-        raise too_deep(text, 0) from None
-    selects = 0
-    for one, depth in all_nodes(tree):
-        selects += one.get("type") == "SELECT_NODE"
-        if depth > MAX_DEPTH * 2:
-            raise too_deep(text, 0)
-    if selects > MOST_SELECTS:
-        raise text.refuse(0, f"there are more than {MOST_SELECTS} SELECTs", "write a view over another one")
+    tree = parsed(sql, text)
     is_open = any(one.open for one in tables.values())
     planner = _Planner(text, tables, _mentioned(tree) if is_open else ())
     root, names = planner.query(tree, {}, None)
@@ -53,6 +41,24 @@ def plan(sql: str, tables: Mapping[str, SourceTable]) -> Plan:
             raise text.refuse(0, f"names that begin with {HIDDEN} are Firn's own", "write AS another name")
         seen[name.lower()] = name
     return Plan(narrowed(root), names)
+
+
+def parsed(sql: str, text: Text) -> Node:
+    """The tree of a view's query. Raises SqlRefused where it is none, or too large."""
+    if len(text.utf8) > MOST_BYTES:
+        raise text.refuse(0, f"it has more than {MOST_BYTES:,} bytes", "write a view over another one")
+    try:
+        tree = parse(sql)
+    except RecursionError:
+        raise too_deep(text, 0) from None
+    selects = 0
+    for one, depth in all_nodes(tree):
+        selects += one.get("type") == "SELECT_NODE"
+        if depth > MAX_DEPTH * 2:
+            raise too_deep(text, 0)
+    if selects > MOST_SELECTS:
+        raise text.refuse(0, f"there are more than {MOST_SELECTS} SELECTs", "write a view over another one")
+    return tree
 
 
 def _mentioned(tree: Node) -> Sequence[str]:

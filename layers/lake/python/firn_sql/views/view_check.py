@@ -8,9 +8,9 @@ from firn.config.names import TableName
 from firn.config.sql_text import SqlRefused
 from firn_sql import allowed
 from firn_sql.check import HIDDEN
-from firn_sql.parse_tree import MAX_DEPTH, Node, Text, all_nodes, first_place, offset, parse, too_deep
+from firn_sql.parse_tree import Node, Text, all_nodes, first_place, offset
 from firn_sql.views import functions
-from firn_sql.views.planner import MOST_SELECTS, SourceTable, Undecided, plan
+from firn_sql.views.planner import SourceTable, Undecided, parsed, plan
 from firn_sql.views.scope import Perhaps
 from firn_sql.views.time_windows import NAMES, table_of
 
@@ -78,22 +78,6 @@ def _may_be_full(tree: Node, text: Text) -> bool:
     except SqlRefused:
         return False
     return True
-
-
-def parsed(sql: str, text: Text) -> Node:
-    """The tree of a view's query. Raises SqlRefused where it is none, or too large."""
-    try:
-        tree = parse(sql)
-    except RecursionError:
-        raise too_deep(text, 0) from None
-    selects = 0
-    for one, depth in all_nodes(tree):
-        selects += one.get("type") == "SELECT_NODE"
-        if depth > MAX_DEPTH * 2:
-            raise too_deep(text, 0)
-    if selects > MOST_SELECTS:
-        raise text.refuse(0, f"there are more than {MOST_SELECTS} SELECTs", "write a view over another one")
-    return tree
 
 
 def _check_tables(tree: Node, sources: Collection[TableName], text: Text) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -13,19 +14,26 @@ from firn_sql.transform import NOT_OPTIMIZED
 
 Connection = duckdb.DuckDBPyConnection
 MEMORY: Final = 600_000_000  # bytes that it holds: more goes to disk
+DISK: Final = 10_000_000_000  # bytes of that, at most
+LONGEST_SECONDS: Final = 1_800.0  # commits wait for a view's query
+_AGAIN_SECONDS: Final = 0.2
 
 
 @contextmanager
-def connected(memory: int = MEMORY) -> Iterator[Connection]:
-    """A DuckDB whose tables may be larger than memory, and that opens no file but its own. It is gone afterwards, with
-    all that it has written."""
+def connected(memory: int = MEMORY, disk: int = DISK, seconds: float = LONGEST_SECONDS) -> Iterator[Connection]:
+    """A DuckDB whose tables may be larger than memory, and that opens no file but its own. What it computes after so
+    many seconds is broken off. It is gone afterwards, with all that it has written."""
     with tempfile.TemporaryDirectory(prefix="firn-view-") as folder:
         settings: dict[str, Any] = {
             "threads": os.cpu_count() or 1, "memory_limit": f"{memory}B", "temp_directory": folder,
+            "max_temp_directory_size": f"{disk}B",
             "python_enable_replacements": False, "preserve_insertion_order": False,
             "autoload_known_extensions": False, "autoinstall_known_extensions": False,
         }  # fmt: skip
         connection = duckdb.connect(":memory:", config=settings)
+        done = threading.Event()
+        watch = threading.Thread(target=_break_off, args=(connection, done, seconds), daemon=True)
+        watch.start()
         try:
             connection.execute("SET enable_external_access = false")  # it goes on using its own folder
             connection.execute("SET TimeZone = 'UTC'")
@@ -33,7 +41,17 @@ def connected(memory: int = MEMORY) -> Iterator[Connection]:
             connection.execute(f"SET disabled_optimizers = '{NOT_OPTIMIZED}'")
             yield connection
         finally:
+            done.set()
+            watch.join()
             connection.close()
+
+
+def _break_off(connection: Connection, done: threading.Event, seconds: float) -> None:
+    """Ends what the connection computes, and what it begins then: an interruption between two queries ends none."""
+    if not done.wait(seconds):
+        connection.interrupt()
+        while not done.wait(_AGAIN_SECONDS):
+            connection.interrupt()
 
 
 @contextmanager
@@ -41,6 +59,11 @@ def failures(owner: str) -> Iterator[None]:
     """What DuckDB says of rows, as an error of the view `owner` (TerminalError)."""
     try:
         yield
+    except duckdb.InterruptException as error:
+        raise TerminalError(
+            f"view {owner}: its query takes more than {LONGEST_SECONDS / 60:.0f} minutes, and commits wait for it; "
+            "write it over a view that is smaller than its tables, or join by =, not by every pair"
+        ) from error
     except duckdb.OutOfMemoryException as error:
         raise TerminalError(
             f"view {owner}: its query needs more memory and disk than a job gives it; write it over a view that is "

@@ -8,9 +8,9 @@ from firn_sql.check import HIDDEN
 from firn_sql.parse_tree import Node, Text, all_nodes, offset, written
 from firn_sql.views.algebra import Plan, Query, Scan, quoted
 from firn_sql.views.no_rows import NoRows
-from firn_sql.views.planner import SourceTable
+from firn_sql.views.planner import SourceTable, parsed
 from firn_sql.views.refresh_port import AFTER, listed
-from firn_sql.views.view_check import check_full, check_values, parsed
+from firn_sql.views.view_check import check_full, check_values
 
 
 def whole_plan(sql: str, tables: Mapping[str, SourceTable], connection: duckdb.DuckDBPyConnection) -> Plan:
