@@ -134,6 +134,9 @@ def test_a_job_does_what_its_role_and_its_policy_allow(tmp_path: Path, monkeypat
     assert refused == []
     asked = {call for call in with_what_holds_it(mine) if call.action.startswith("glue:")}
     assert {call.action for call in asked} >= {"glue:CreateTable", "glue:UpdateTable"}
+    # The view was made, and brought to the second cut.
+    of_view = {call.action for call in asked if call.resource == f"{glue}:table/shop/totals"}
+    assert of_view >= {"glue:CreateTable", "glue:UpdateTable"}
     assert [call for call in asked if not permits(policies[0], call.action, call.resource)] == []
     # The policy does narrow: what another stream's job does is refused to this one.
     assert not allowed(policies[0], "epochs/other/1.json", about["staging"].removeprefix("s3://"))
