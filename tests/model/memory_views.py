@@ -16,8 +16,8 @@ from firn.config.names import TableName
 from firn.config.views import View
 from firn.errors import TransientError
 from firn.tables.outcome import Outcome
-from firn.tables.table_state import EPOCH
-from firn.views.cut import REFRESHES, Told, ViewCut, told
+from firn.tables.table_state import EPOCH, REFRESHES
+from firn.views.cut import Told, ViewCut, told
 from firn_sql.source_types import arrow_type
 
 if TYPE_CHECKING:

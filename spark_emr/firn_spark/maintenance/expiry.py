@@ -22,8 +22,7 @@ from firn.log.layout import instant
 from firn.log.store import Store
 from firn.maintenance.cut_coverage import counted as counted_by_cuts
 from firn.maintenance.expiry import LEAST, Plan, Snapshots, plan, read
-from firn.tables.table_state import CREATES, EPOCH, HELD_IDS
-from firn.views.cut import REFRESHES
+from firn.tables.table_state import CREATES, HELD_IDS
 from firn_spark.files import row_lookup
 from firn_spark.maintenance.delete_memory_expiry import Forgotten, forget
 from firn_spark.merge.facts_table import KEEP, facts_beside
@@ -92,8 +91,7 @@ def expire_all(
     tables = Tables(spark)
     facts = facts_beside(tables, table)
     if not _is_early(table, expiry, busy):
-        streams = {name.removeprefix(EPOCH) for one in table.state.ancestry for name in one if name.startswith(EPOCH)}
-        told = counted_by_cuts(store, table.name, sorted(streams - {REFRESHES}))  # cuts count no views
+        told = counted_by_cuts(store, table.name, sorted(table.state.streams))
         stay = told.snapshots
         look = expire(spark, table, expiry, now, must_stay=stay, counted=told.epochs, busy=busy, dry_run=True)
         if facts is not None and look.plan.expired and (look.plan.worth or not busy):

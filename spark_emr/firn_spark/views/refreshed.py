@@ -20,8 +20,8 @@ from firn.config.sql_text import SqlRefused
 from firn.config.views import View
 from firn.errors import TerminalError, TransientError
 from firn.tables.outcome import Outcome
-from firn.tables.table_state import EPOCH, MODE
-from firn.views.cut import REFRESHES, SQL, Told, ViewCut, told
+from firn.tables.table_state import EPOCH, MODE, REFRESHES
+from firn.views.cut import SQL, Told, ViewCut, told
 from firn_spark.files.write import Layout, NewFile, layout_of, ordered, rows_of, write_rows
 from firn_spark.merge.landing import land_rows
 from firn_spark.pipelines.base_delta import NoDelta

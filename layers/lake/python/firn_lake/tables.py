@@ -256,14 +256,11 @@ def epochs_of(snapshot: "Snapshot") -> dict[str, int]:
 
 
 def _epochs(summaries: Iterable[Mapping[str, str]]) -> list[dict[str, int]]:
-    from firn.tables.table_state import EPOCH  # with all that decodes, which only few need who look at tables
+    # With all that decodes, which only few need who look at tables.
+    from firn.tables.table_state import EPOCH, streams_in
 
     return [
-        {
-            name.removeprefix(EPOCH): int(value)
-            for name, value in told.items()
-            if name.startswith(EPOCH) and value.isdecimal()
-        }
+        {stream: int(value) for stream in streams_in(told) if (value := told[EPOCH + stream]).isdecimal()}
         for told in summaries
     ]
 

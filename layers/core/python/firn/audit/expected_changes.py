@@ -38,7 +38,7 @@ from firn.tables.batch_facts import TableFacts, collected
 from firn.tables.planning import KeyChanged
 from firn.tables.routing import Target, mirrors_on, route
 from firn.tables.table_plan import Planned, planned
-from firn.tables.table_state import EPOCH, MODE, TableState
+from firn.tables.table_state import MODE, TableState
 
 Raw = Mapping[str, Any]
 Dead = Mapping[str, Collection[int]]
@@ -378,6 +378,5 @@ def _bare(change: RowChange) -> RowChange:
 
 
 def _streams(state: TableState) -> set[str]:
-    told_by = {name.removeprefix(EPOCH) for summary in state.ancestry for name in summary if name.startswith(EPOCH)}
     made = state.properties.get("firn.stream")
-    return told_by | ({made} if made else set())
+    return set(state.streams) | ({made} if made else set())

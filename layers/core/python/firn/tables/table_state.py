@@ -15,6 +15,7 @@ from firn.errors import TerminalError
 
 EPOCH = "firn.epoch."
 SEALED = "firn.sealed."  # that epoch's nonce: numbers start over where a staging area does, nonces never come again
+REFRESHES: Final = "_view"  # a view's refreshes count as epochs of a stream of a name that none has: for its fence
 REBUILD = "firn.rebuild"  # in the first snapshot of a table that was rebuilt in place: which rebuild it was
 SCHEMA = "firn.schema"  # in a snapshot: how often the table was altered up to it (docs/adr/0031)
 MODE, KEY = "firn.mode", "firn.key"  # table properties
@@ -146,8 +147,7 @@ class TableState:
         None: it isn't known, the table was made before that was noted, or not by Firn."""
         if SOURCES in self.properties:
             return tuple(json.loads(self.properties[SOURCES]))
-        made_by = self.properties.get(_MADE_BY, "")
-        return (None, *(name for name in made_by.split(", ") if name))
+        return (None, *filter(None, self.properties.get(_MADE_BY, "").split(", ")))
 
     @property
     def inferred(self) -> Mapping[str, str]:
@@ -160,10 +160,12 @@ class TableState:
         """Streams of which an append table may hold rows by their first identity (decoded_rows.first_identity): none
         of a table made since; of one from before those that it had rows of when the present identity met it first."""
         told = self.properties.get(FIRST_IDENTITY)
-        if told is not None:
-            return tuple(json.loads(told))
-        fed = (name.removeprefix(EPOCH) for summary in self.ancestry for name in summary if name.startswith(EPOCH))
-        return tuple(sorted(set(fed)))
+        return tuple(sorted(self.streams) if told is None else json.loads(told))
+
+    @property
+    def streams(self) -> frozenset[str]:
+        """Those that have committed to it."""
+        return frozenset(stream for summary in self.ancestry for stream in streams_in(summary))
 
     @property
     def identities(self) -> dict[str, str]:
@@ -211,27 +213,31 @@ class TableState:
     def rows_by_others(self) -> int:
         """How many snapshots since the newest commit of a stream's put rows into the table, or took some out, and are
         not Firn's. 0 of a table to which none has committed."""
-        count = 0
-        for summary in self.ancestry:
-            if any(name.startswith(EPOCH) for name in summary):
-                return count
-            count += _is_by_others(summary)
-        return 0
+        return next(self._by_others(), 0)
 
     @property
     def kept_by_others(self) -> int:
         """The same of all snapshots that are kept, not only of those since the newest commit of a stream's."""
-        count, above = 0, 0
+        return sum(self._by_others())
+
+    def _by_others(self) -> Iterator[int]:
+        """How many came after each commit of a stream's, the newest first."""
+        count = 0
         for summary in self.ancestry:
-            above += _is_by_others(summary)
             if any(name.startswith(EPOCH) for name in summary):
-                count, above = count + above, 0
-        return count
+                yield count
+                count = 0
+            count += _is_by_others(summary)
 
     @property
     def basis(self) -> Basis:
         """What a plan for this table rests on."""
         return Basis.of(self.uuid, self.properties, self.ancestry)
+
+
+def streams_in(summary: Iterable[str]) -> Iterator[str]:
+    """The streams whose epochs a snapshot's summary tells (its names); what a view's refreshes are told by is none."""
+    return (name.removeprefix(EPOCH) for name in summary if name.startswith(EPOCH) and name != EPOCH + REFRESHES)
 
 
 def fed_by(state: TableState | None, sources: Iterable[str]) -> tuple[str | None, ...]:

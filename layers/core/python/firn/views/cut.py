@@ -11,9 +11,6 @@ OF_VIEW: Final = "firn.view."  # so begins what snapshots of views say
 SQL: Final = "firn.view.sql"  # in a snapshot's summary: View.sha of the SQL that made it
 SOURCES: Final = "firn.view.sources"  # the same: JSON, table -> [its UUID, its snapshot] of what it was made of
 CUT: Final = "firn.view.cut"  # the same: JSON, stream -> the cut that it is of
-REFRESHES: Final = "_view"
-"""What counts as a view's progress (TableState.progress): its refreshes, as if they were epochs of a stream of a name
-that no stream has. So the fence of a refresh is that of any commit."""
 
 
 @dataclass(frozen=True)

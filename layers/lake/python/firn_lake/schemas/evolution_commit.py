@@ -12,7 +12,7 @@ from pyiceberg.types import IcebergType
 
 from firn.errors import TransientError, UnknownOutcome
 from firn.tables.renames import RENAMES
-from firn.tables.table_state import DROPPED, EPOCH, dropped_ids
+from firn.tables.table_state import DROPPED, dropped_ids, streams_in
 from firn_lake.long_history import summaries_of
 from firn_lake.schemas.alter import alter_statements
 from firn_lake.schemas.ddl import described
@@ -113,7 +113,7 @@ def subject_of(table: "Table") -> Subject:
 def _committed(table: "Table") -> Iterator[str]:
     """The streams that have committed to the table: of one that was adopted nothing else tells."""
     for summary in summaries_of(table.metadata):
-        yield from (name.removeprefix(EPOCH) for name in summary if name.startswith(EPOCH))
+        yield from streams_in(summary)
 
 
 def _laid_by(table: "Table") -> Iterator[tuple[int, str]]:

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from firn.errors import TerminalError
-from firn.views.cut import REFRESHES
 from firn_lake.tables import epochs_of
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ def streams_of(metadata: "TableMetadata") -> tuple[str, ...]:
     """The streams that feed the table, sorted: the one that made it, and those that have committed to main."""
     found = {stream for one in ancestry(metadata, metadata.current_snapshot_id) for stream in epochs_of(one)}
     made = metadata.properties.get("firn.stream")
-    return tuple(sorted((found | ({made} if made else set())) - {REFRESHES}))
+    return tuple(sorted(found | ({made} if made else set())))
 
 
 def is_firns(metadata: "TableMetadata") -> bool:
