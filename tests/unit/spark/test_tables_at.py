@@ -159,7 +159,12 @@ def test_groups_of_what_is_not_a_number_are_one_however_it_came_about() -> None:
     inf = float("inf")
     t = {"id": INT, "x": DOUBLE, "y": DOUBLE, "n": INT}
     rows = [(1, inf, inf, 1), (2, float("nan"), 0.0, 2), (3, 1.0, 1.0, 3)]
-    for change in ([*rows[:2]], [rows[1], rows[2]], [rows[0], rows[2], (4, 0.0, float("nan"), 9)], rows[::-1] + [(5, inf, inf, 4)]):
+    for change in (
+        [*rows[:2]],
+        [rows[1], rows[2]],
+        [rows[0], rows[2], (4, 0.0, float("nan"), 9)],
+        rows[::-1] + [(5, inf, inf, 4)],
+    ):
         check("SELECT x - y AS d, count(*) AS c, sum(n) AS s FROM t GROUP BY d", {"t": (t, rows, change)})
         check("SELECT DISTINCT x - y AS d FROM t", {"t": (t, rows, change)})
         check("SELECT [x - y] AS d, count(*) AS c, sum(n) AS s FROM t GROUP BY d", {"t": (t, rows, change)})
