@@ -163,7 +163,7 @@ def test_groups_of_what_is_not_a_number_are_one_however_it_came_about() -> None:
         [*rows[:2]],
         [rows[1], rows[2]],
         [rows[0], rows[2], (4, 0.0, float("nan"), 9)],
-        rows[::-1] + [(5, inf, inf, 4)],
+        [*rows[::-1], (5, inf, inf, 4)],
     ):
         check("SELECT x - y AS d, count(*) AS c, sum(n) AS s FROM t GROUP BY d", {"t": (t, rows, change)})
         check("SELECT DISTINCT x - y AS d FROM t", {"t": (t, rows, change)})
@@ -177,3 +177,17 @@ def test_groups_of_documents_in_lists_are_told_apart_as_texts() -> None:
     t = {"id": INT, "j": STRING, "n": INT}
     rows = [(1, "1.0", 1), (2, "1.00", 2), (3, '{"a": 1}', 3), (4, '{"a":1}', 4)]
     check("SELECT [CAST(j AS JSON)] AS d, sum(n) AS s FROM t GROUP BY d", {"t": (t, rows, rows[1:])})
+
+
+@pytest.mark.parametrize(
+    "form",
+    ["{0}", "[{0}]", "{{'a b': {0}, 'c''': 1}}", "[[{0}], NULL]", "map(['k'], [{0}])", "{{'x': [{{'y': {0}}}]}}"],
+)
+@pytest.mark.parametrize("value", ["x - y", "x"])
+def test_groups_of_equal_values_have_one_identity_within_others_too(form: str, value: str) -> None:
+    t = {"id": INT, "x": DOUBLE, "y": DOUBLE, "n": INT}
+    inf, nan = float("inf"), float("nan")
+    rows = [(1, inf, inf, 1), (2, nan, 0.0, 2), (3, 0.0, 1.0, 3), (4, -0.0, 1.0, 4), (5, None, None, 5)]
+    for change in ([], rows[1:], rows[3:], [*rows[:3], (6, -0.0, 0.0, 7), (7, inf, inf, 8)]):
+        check(f"SELECT {form.format(value)} AS d, sum(n) AS s FROM t GROUP BY d", {"t": (t, rows, change)})
+        check(f"SELECT {form.format(value)} AS d, sum(n) AS s FROM t GROUP BY d", {"t": (t, change, rows)})
