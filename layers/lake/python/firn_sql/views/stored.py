@@ -144,10 +144,10 @@ def _plain(value: str, kind: Any, depth: int = 0) -> str:
         return value if found == inner else f"list_transform({value}, lambda {inner}: {found})"
     rows = value if word == "struct" else inner
     names = [(f"{rows}[{_word(name)}]", name, part) for name, part in parts]
-    found = [(one, _plain(one, part, depth + 1), name) for one, name, part in names]
-    if all(one == made for one, made, _ in found):
+    cells = [(one, _plain(one, part, depth + 1), name) for one, name, part in names]
+    if all(one == made for one, made, _ in cells):
         return value
-    packed = f"{{{', '.join(f'{_word(name)}: {made}' for _, made, name in found)}}}"
+    packed = f"{{{', '.join(f'{_word(name)}: {made}' for _, made, name in cells)}}}"
     if word == "struct":
         return f"CASE WHEN {value} IS NULL THEN NULL ELSE {packed} END"
     return f"list_transform(map_entries({value}), lambda {inner}: {packed})"
