@@ -20,7 +20,7 @@ from firn_spark.tables.columns import arrow_type
 from firn_spark.tables.evolve import Table
 from firn_spark.views.row_changes import RowChanges
 from firn_sql.views.algebra import column, quoted
-from firn_sql.views.refresh_port import AFTER, Within, listed
+from firn_sql.views.refresh_port import AFTER, NOTHING, Within, listed
 from firn_sql.views.stored import Stored
 from firn_sql.views.view_connection import Connection
 
@@ -83,6 +83,7 @@ class TablesAt:
         self._stored = stored
         self._numbers = count()
         self._whole: dict[str, str] = {}
+        self._empty: dict[str, str] = {}
         self._found: dict[tuple[str, tuple[str | None, ...], str], str] = {}  # what was looked up, for both cuts
         self._held: list[pa.Table] | None = None
         self._changed = {name: self._net(name, found) for name, found in (changed or {}).items()}
@@ -90,6 +91,10 @@ class TablesAt:
     def rows(self, source: str, cut: int, columns: Sequence[str], within: Within | None) -> str:
         """As the port says. Those of before are those of now without what came, and with what went."""
         names = listed([quoted(one) for one in columns])
+        if cut == NOTHING:
+            if source not in self._empty:
+                self._empty[source] = self._made(self._columns(source), [], self._tables[source])
+            return f"SELECT {names} FROM {self._empty[source]}"
         found = f"SELECT {names} FROM {self._now(source, within)}"
         if cut == AFTER or source not in self._changed:
             return found

@@ -11,7 +11,6 @@ from firn.changes.decode.types import DOUBLE, INT, LONG, STRING, UUID, Column, T
 from firn.config.names import TableName
 from firn_spark.pipelines import base_rows
 from firn_spark.tables.columns import arrow_type
-from firn_spark.views import tables_at
 from firn_spark.views.row_changes import RowChanges
 from firn_spark.views.tables_at import TableAt, TablesAt
 from firn_sql.views.algebra import Scan, operators
@@ -53,10 +52,11 @@ def files(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
         return [found]
 
     def every_row(_: Any, table: Looked, columns: Sequence[Column], snapshot: int | None = None) -> Iterator[pa.Table]:
+        asked.append(("*",))
         yield table.rows
 
-    monkeypatch.setattr(tables_at.base_rows, "rows_with", rows_with)
-    monkeypatch.setattr(tables_at.base_rows, "every_row", every_row)
+    monkeypatch.setattr(base_rows, "rows_with", rows_with)
+    monkeypatch.setattr(base_rows, "every_row", every_row)
     return asked
 
 
@@ -191,3 +191,17 @@ def test_groups_of_equal_values_have_one_identity_within_others_too(form: str, v
     for change in ([], rows[1:], rows[3:], [*rows[:3], (6, -0.0, 0.0, 7), (7, inf, inf, 8)]):
         check(f"SELECT {form.format(value)} AS d, sum(n) AS s FROM t GROUP BY d", {"t": (t, rows, change)})
         check(f"SELECT {form.format(value)} AS d, sum(n) AS s FROM t GROUP BY d", {"t": (t, change, rows)})
+
+
+@pytest.mark.parametrize("sql", [
+    "SELECT id, n FROM t UNION ALL SELECT id, n FROM u",
+    "SELECT n, count(*) AS k FROM (SELECT n FROM t UNION ALL SELECT n FROM u) GROUP BY n",
+    "SELECT n, max(id) AS k FROM (SELECT id, n FROM t UNION ALL SELECT id, n FROM u) GROUP BY n",
+    "SELECT t.id, n FROM t SEMI JOIN (SELECT n FROM u UNION SELECT n FROM t) USING (n)",
+])  # fmt: skip
+def test_a_union_reads_no_table_as_a_whole(files: list[tuple[str, ...]], sql: str) -> None:
+    of = {"id": INT, "n": INT}
+    rows = [(1, 1), (2, 2), (3, 1)]
+    check(sql, {"t": (of, rows, [*rows[1:], (4, 2)]), "u": (of, rows, rows)})
+    assert files[:1] == [("*",)]
+    assert files.count(("*",)) == 4, "what it is compared with alone"

@@ -30,9 +30,9 @@ from firn_sql.views.algebra import (
     column,
     quoted,
 )
-from firn_sql.views.refresh_port import AFTER, BEFORE, Delta, Sources, Within, listed
+from firn_sql.views.refresh_port import AFTER, BEFORE, NOTHING, Delta, Sources, Within, listed
 
-__all__ = ["AFTER", "BEFORE", "Refresh", "Within"]
+__all__ = ["AFTER", "BEFORE", "NOTHING", "Refresh", "Within"]
 
 
 class Refresh:
@@ -161,7 +161,7 @@ class Refresh:
             rows = f"SELECT *, {equal} FROM ({self._asked(node, cut)}) AS firn_asked({', '.join(node.columns)})"
             return self._outside(within, None, rows, node)
         if isinstance(node, Union):
-            narrowed = self._narrowed(node, cut, within)
+            narrowed = self._narrowed(node, within)
             parts = [self._rows(one, cut, each) for one, each in zip(node.branches, narrowed, strict=True)]
             return self._outside(within, narrowed[0], rendered.united(node, parts), node)
         raise AssertionError(type(node))
@@ -201,11 +201,11 @@ class Refresh:
         every = f"SELECT DISTINCT {listing} FROM {found.table}, range({node.number}) firn_n(n)"
         return Within(values, self._table(every))
 
-    def _narrowed(self, node: Union, cut: int, within: Within | None) -> Sequence[Within | None]:
+    def _narrowed(self, node: Union, within: Within | None) -> Sequence[Within | None]:
         """The condition for each branch. Where a branch has another type, as what the union makes of it."""
         if within is None:
             return [None] * len(node.branches)
-        rows = [self._rows(one, cut, None) for one in node.branches]
+        rows = [self._rows(one, NOTHING, None) for one in node.branches]
         united = self._kinds(node.columns, rendered.united(node, rows))
         found = []
         for one, its in zip(node.branches, rows, strict=True):
@@ -326,7 +326,7 @@ class Refresh:
         deltas = [self._delta(one) for one in node.branches]
         if all(one is None for one in deltas):
             return None
-        nothing = [f"SELECT * FROM ({self._rows(one, AFTER, None)}) LIMIT 0" for one in node.branches]
+        nothing = [f"SELECT * FROM ({self._rows(one, NOTHING, None)}) LIMIT 0" for one in node.branches]
         gone, come = (
             [f"SELECT * FROM {each}" if each else none for each, none in zip(tables, nothing, strict=True)]
             for tables in ([one and one.gone for one in deltas], [one and one.come for one in deltas])
