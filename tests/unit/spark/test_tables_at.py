@@ -223,3 +223,26 @@ def test_groups_of_sums_of_floating_point_are_found_again(sql: str) -> None:
         for n in dice.sample(range(12), 2):
             changed[n] = (n, n % 3, dice.choice([0.1, 0.2, 0.3, 0.9]))
         check(sql, {"t": ({"id": INT, "a": INT, "x": DOUBLE}, rows, list(changed.values()))})
+
+
+NUMBERS = "SELECT id, code FROM t WHERE regexp_full_match(code, '[0-9]+')"
+
+
+@pytest.mark.parametrize("sql", [
+    f"SELECT w.id, u.c FROM ({NUMBERS}) w JOIN u ON w.code = u.id",
+    f"SELECT w.id, u.c FROM ({NUMBERS}) w FULL JOIN u ON w.code = u.id",
+    f"SELECT u.id, c FROM u WHERE NOT EXISTS (SELECT 1 FROM ({NUMBERS}) w WHERE w.code = u.id)",
+    f"SELECT w.id, u.c FROM ({NUMBERS} QUALIFY row_number() OVER (PARTITION BY code ORDER BY id) = 1) w "
+    "JOIN u ON w.code = u.id",
+    "SELECT w.n, u.c FROM (SELECT count(*) AS n, code FROM t GROUP BY code HAVING regexp_full_match(code, '[0-9]+')) w "
+    "JOIN u ON w.code = u.id",
+    f"SELECT w.id, u.c FROM ({NUMBERS} UNION ALL SELECT id, '7' FROM t) w JOIN u ON w.code = u.id",
+    f"SELECT c, count(*) AS k FROM (SELECT u.c, w.id FROM u JOIN ({NUMBERS}) w ON w.code = u.id) GROUP BY c",
+])  # fmt: skip
+def test_a_text_that_the_query_leaves_out_is_compared_with_no_number(sql: str) -> None:
+    t = {"id": INT, "code": STRING}
+    rows = [(1, "1"), (2, "none"), (3, "02"), (4, None)]
+    u = ({"id": INT, "c": STRING}, [(1, "p")], [(1, "q"), (2, "r")])
+    for change in (rows, [*rows, (5, "2"), (6, "x")], rows[2:]):
+        check(sql, {"t": (t, rows, change), "u": u})
+        check(sql, {"t": (t, rows, change), "u": (u[0], u[1], u[1])})

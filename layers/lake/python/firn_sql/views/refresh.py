@@ -233,7 +233,7 @@ class Refresh:
                 continue
             here = self._table(self._rows(sides[near], cut, within))
             wanted = self._values(keys[near], [f"SELECT * FROM {here}"])
-            there = self._rows(sides[far], cut, Within(keys[far], wanted))
+            there = self._rows(sides[far], cut, self._joining(sides[far], keys[far], wanted))
             pair = (f"SELECT * FROM {here}", there)
             return rendered.join(node, *(pair if near == 0 else pair[::-1]))
         return within.semi_join(self._joined(node, cut, None), node.every)
@@ -297,11 +297,11 @@ class Refresh:
             return None
         there = " AND ".join(f"{one} IS NOT NULL" for one in names)
         touched = self._table(f"SELECT DISTINCT {', '.join(names)} FROM ({' UNION ALL '.join(changed)}) WHERE {there}")
-        at = []
+        at, within = [], [self._joining(one, keys, touched) for one, keys in sides]
         for cut in (BEFORE, AFTER):
             parts = []
-            for delta, (one, keys) in zip(deltas, sides, strict=True):
-                rows = self._rows(one, cut, Within(keys, touched))
+            for delta, (one, keys), its in zip(deltas, sides, within, strict=True):
+                rows = self._rows(one, cut, its)
                 if delta is not None:  # a null equals nothing, so these rows have no others to look at
                     alone = " OR ".join(f"({key.sql}) IS NULL" for key in keys)
                     table = (delta.gone, delta.come)[cut]
@@ -309,6 +309,18 @@ class Refresh:
                 parts.append(rows)
             at.append(rendered.join(node, *parts))
         return self._net(node.every, *at)
+
+    def _joining(self, side: Operator, keys: Sequence[Expression], table: str) -> Within:
+        """A condition on one side of a join, by values of which some are of the other one. A text is compared with what
+        is none as that is, and one that says no such thing is no reason to fail: the query may leave it out."""
+        names = [f"w{i}" for i in range(len(keys))]
+        listing = ", ".join(f"({key.sql}) AS {name}" for key, name in zip(keys, names, strict=True))
+        own = self._kinds(names, f"SELECT {listing} FROM ({self._rows(side, NOTHING, None)})")
+        kinds = zip(keys, own, self._kinds(names, f"SELECT * FROM {table}"), strict=True)
+        return Within(
+            tuple(_cast(f"({key.sql})", kind, "TRY_CAST") if mine == "VARCHAR" != kind else key
+                  for key, mine, kind in kinds), table,
+        )  # fmt: skip
 
     def _alike(self, names: Sequence[str], some: Sequence[str]) -> Sequence[str]:
         """SELECTs of values by which rows join, in types of which a UNION ALL makes what `=` compares: of a text and
@@ -358,8 +370,8 @@ class Refresh:
         return Delta(gone, come) if found else None
 
 
-def _cast(name: str, kind: str) -> Expression:
-    return Expression(parse(f"SELECT CAST({name} AS {kind})")["select_list"][0])
+def _cast(sql: str, kind: str, how: str = "CAST") -> Expression:
+    return Expression(parse(f"SELECT {how}({sql} AS {kind})")["select_list"][0])
 
 
 def _as(name: str, kind: str, other: str) -> str:
