@@ -17,7 +17,7 @@ from firn.config.views import View
 from firn.errors import TransientError
 from firn.tables.outcome import Outcome
 from firn.tables.table_state import EPOCH, REFRESHES
-from firn.views.cut import Told, ViewCut, told
+from firn.views.cut import Told, ViewCut, is_overtaken, told
 from firn_sql.source_types import arrow_type
 
 if TYPE_CHECKING:
@@ -30,11 +30,10 @@ def refresh(catalog: "Catalog", stream: str, settings: StreamConfig, view: View,
     """As Lake.refresh says, in one try, which raises."""
     table = catalog.load(view.table)
     before = told(table.state().ancestry) if table else None
-    ahead = [name for name, n in (before.epochs if before else {}).items() if n > at.epochs.get(name, n)]
-    if ahead:
-        raise TransientError(f"{view.table} is of a newer cut of {ahead[0]}")
     sources = _sources(catalog, settings, view, at)
     now = Told(view.sha, {name: (one.uuid, snapshot) for name, (one, snapshot) in sources.items()}, at.epochs)
+    if before is not None and is_overtaken(now, before, lambda name, *of: follows(sources[name][0], *of)):
+        raise TransientError(f"{view.table} is of a newer cut")
     if before is not None and (before.sql, before.sources) == (now.sql, now.sources):
         return None
     columns, rows = queried(view.sql, {name: (one, snapshot) for name, (one, snapshot) in sources.items()})
@@ -102,13 +101,17 @@ def _is_of(catalog: "Catalog", settings: StreamConfig, view: View, table: "Table
 def newest(table: "Table", some: frozenset[int]) -> int:
     """The snapshot that has the others among its ancestors."""
     for one in some:
-        ancestors, at = set(), one
-        while at is not None and at in table.snapshots:
-            ancestors.add(at)
-            at = table.snapshots[at].parent  # type: ignore[assignment]
-        if some <= ancestors:
+        if all(follows(table, one, other) for other in some):
             return one
     raise FileNotFoundError(f"{table.name}: none of the snapshots {sorted(some)} follows the others")
+
+
+def follows(table: "Table", snapshot: int, other: int) -> bool:
+    """Whether a snapshot has the other one among its ancestors, or is it."""
+    at: int | None = snapshot
+    while at in table.snapshots and at != other:
+        at = table.snapshots[at].parent
+    return at == other
 
 
 def _kind(kind: str) -> Any:

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from obstore.store import MemoryStore
 
 from firn.config.names import TableName
 from firn.log import cuts
@@ -286,6 +287,22 @@ def test_a_twin_that_stood_still_takes_no_view_back() -> None:
     lakes.job(run)
     lakes.settle()
     lakes.check_history()
+
+
+@pytest.mark.parametrize("streams", [TOGETHER, APART])
+def test_tables_and_a_log_that_are_begun_anew_reach_the_views_that_were_there(streams: str) -> None:
+    lakes = settled(streams)
+    for n in range(10):
+        lakes.order(n, 1)
+        lakes.customer(n, "a")
+        lakes.settle(quiet=0)
+    for table in (ORDERS, CUSTOMERS):
+        lakes.catalog.drop(table)
+    lakes.disk = MemoryStore()
+    lakes.publish(configuration(streams=streams))
+    lakes.order(1, 2)
+    lakes.customer(2, "b")
+    lakes.settle()
 
 
 def test_a_source_that_is_rolled_back_and_resumed() -> None:

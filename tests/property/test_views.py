@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from firn_sql.views.algebra import quoted
 from firn_sql.views.planner import SourceTable, plan
-from firn_sql.views.refresh import AFTER, BEFORE, Refresh, Within
+from firn_sql.views.refresh import AFTER, BEFORE, NOTHING, Refresh, Within
 from firn_sql.views.sums import with_sums
 from tests.soak import times
 
@@ -95,7 +95,8 @@ class Tables:
                     connection.executemany(f"INSERT INTO {name}_{cut} VALUES ({marks})", rows)
 
     def rows(self, source: str, cut: int, columns: Sequence[str], within: Within | None) -> str:
-        rows = f"SELECT {', '.join(map(quoted, columns))} FROM {source}_{cut}"
+        rows = f"SELECT {', '.join(map(quoted, columns))} FROM {source}_{min(cut, AFTER)}"
+        rows += " WHERE FALSE" * (cut == NOTHING)
         return rows if within is None else within.semi_join(rows, [quoted(one) for one in columns])
 
     def changes(self, source: str, columns: Sequence[str]) -> tuple[str, str] | None:

@@ -6,7 +6,7 @@ import duckdb
 import pytest
 
 from firn_sql.views.planner import SourceTable, plan
-from firn_sql.views.refresh import AFTER, BEFORE, Refresh, Within
+from firn_sql.views.refresh import AFTER, BEFORE, NOTHING, Refresh, Within
 from firn_sql.views.sums import with_sums
 from tests.property.test_views import bag
 from tests.soak import times
@@ -143,7 +143,7 @@ class Tables:
         run(f"UPDATE customer_1 SET c_nationkey = (c_nationkey + 5) % 12 WHERE c_custkey % 41 = {number}")
 
     def rows(self, source: str, cut: int, columns: list[str], within: Within | None) -> str:
-        rows = f"SELECT {', '.join(columns)} FROM {source}_{cut}"
+        rows = f"SELECT {', '.join(columns)} FROM {source}_{min(cut, AFTER)}{' WHERE FALSE' * (cut == NOTHING)}"
         return rows if within is None else within.semi_join(rows, columns)
 
     def changes(self, source: str, columns: list[str]) -> tuple[str, str] | None:

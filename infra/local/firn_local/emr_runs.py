@@ -281,18 +281,21 @@ class Runner:
         self._tell(run, before)
 
     def _record(self, run: JobRun, state: str, details: str) -> None:
+        """The record first, then the run itself: whoever is told a state finds it recorded."""
         now = time.time()
-        run.state, run.details, run.updated_at = state, details[:256], now
-        run.steps.append((run.attempt, state, now))
+        steps = [*run.steps, (run.attempt, state, now)]
+        changed: dict[str, Any] = {"state": state, "details": details[:256], "updated_at": now, "steps": steps}
         if state == "RUNNING" and run.started_at is None:
-            run.started_at = now
+            changed["started_at"] = now
         if state in FINAL:
-            run.ended_at = now
+            changed["ended_at"] = now
         folder = self.jobs / run.id
         folder.mkdir(parents=True, exist_ok=True)
         new = folder / "run.json.new"
-        new.write_bytes(msgspec.json.encode(run))
+        new.write_bytes(msgspec.json.encode(msgspec.structs.replace(run, **changed)))
         new.replace(folder / "run.json")
+        for name, value in changed.items():
+            setattr(run, name, value)
 
 
 class _Active:

@@ -21,7 +21,7 @@ from firn.config.views import View
 from firn.errors import TerminalError, TransientError
 from firn.tables.outcome import Outcome
 from firn.tables.table_state import EPOCH, MODE, REFRESHES
-from firn.views.cut import SQL, Told, ViewCut, told
+from firn.views.cut import SQL, Told, ViewCut, is_overtaken, told
 from firn_spark.files.write import Layout, NewFile, layout_of, ordered, rows_of, write_rows
 from firn_spark.merge.landing import land_rows
 from firn_spark.pipelines.base_delta import NoDelta
@@ -99,7 +99,7 @@ def _once(context: RangeContext, view: View, at: ViewCut, shared: SharedChanges,
         return None
     before = told(table.state.ancestry) if table is not None else None
     now = Told(view.sha, _sources(tables), at.epochs)
-    if before is not None and any(n > at.epochs.get(stream, n) for stream, n in before.epochs.items()):
+    if before is not None and is_overtaken(now, before, lambda *of: _follows(tables, *of)):
         raise TransientError(f"{view.table} is of a newer cut already, by another job")
     by_others = table.state.rows_by_others if table is not None else 0
     if not (whole or by_others or before is None) and (before.sql, before.sources) == (now.sql, now.sources):
@@ -170,6 +170,16 @@ def _newest(table: Table, snapshots: frozenset[int]) -> int | None:
         parent = at.parentId()
         at = None if parent is None else table.java.snapshot(parent)
     return None if at is None else int(at.snapshotId())
+
+
+def _follows(tables: Mapping[str, TableAt], name: TableName, snapshot: int, other: int) -> bool:
+    """Whether a snapshot of a table has another one among its ancestors."""
+    table = tables[str(name).lower()].table
+    at = table.java.snapshot(snapshot)
+    while at is not None and int(at.snapshotId()) != other:
+        parent = at.parentId()
+        at = None if parent is None else table.java.snapshot(parent)
+    return at is not None
 
 
 def _columns(table: Table) -> tuple[tuple[Column, ...], tuple[str, ...]]:

@@ -20,11 +20,12 @@ from firn_spark.tables.columns import arrow_type
 from firn_spark.tables.evolve import Table
 from firn_spark.views.row_changes import RowChanges
 from firn_sql.views.algebra import column, quoted
-from firn_sql.views.refresh_port import AFTER, Within, listed
+from firn_sql.views.refresh_port import AFTER, NOTHING, Within, listed
 from firn_sql.views.stored import Stored
 from firn_sql.views.view_connection import Connection
 
 _MOST_VALUES: Final = 100_000  # that rows are looked up by: for more all are read
+_UUID: Final = "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"  # as a column of them is read
 _ID: Final = Column(IDENTITY, BINARY)
 
 
@@ -82,6 +83,7 @@ class TablesAt:
         self._stored = stored
         self._numbers = count()
         self._whole: dict[str, str] = {}
+        self._empty: dict[str, str] = {}
         self._found: dict[tuple[str, tuple[str | None, ...], str], str] = {}  # what was looked up, for both cuts
         self._held: list[pa.Table] | None = None
         self._changed = {name: self._net(name, found) for name, found in (changed or {}).items()}
@@ -89,16 +91,15 @@ class TablesAt:
     def rows(self, source: str, cut: int, columns: Sequence[str], within: Within | None) -> str:
         """As the port says. Those of before are those of now without what came, and with what went."""
         names = listed([quoted(one) for one in columns])
+        if cut == NOTHING:
+            if source not in self._empty:
+                self._empty[source] = self._made(self._columns(source), [], self._tables[source])
+            return f"SELECT {names} FROM {self._empty[source]}"
         found = f"SELECT {names} FROM {self._now(source, within)}"
         if cut == AFTER or source not in self._changed:
             return found
-        gone, come = (
-            f"SELECT {names} FROM {one}"
-            if within is None
-            else within.semi_join(f"SELECT * FROM {one}", names.split(", "))
-            for one in self._changed[source]
-        )
-        now = found if within is None else within.semi_join(f"SELECT * FROM ({found})", names.split(", "))
+        some = [found, *(f"SELECT {names} FROM {one}" for one in self._changed[source])]
+        now, gone, come = some if within is None else [_inside(one, columns, within) for one in some]
         return f"(({now}) EXCEPT ALL ({come})) UNION ALL ({gone})"
 
     def changes(self, source: str, columns: Sequence[str]) -> tuple[str, str] | None:
@@ -179,12 +180,15 @@ class TablesAt:
             asked = f"SELECT DISTINCT w{i} FROM {within.table} LIMIT {_MOST_VALUES + 1}"
             values = self._connection.sql(asked).to_arrow_table().column(0).combine_chunks()
             kind = arrow_type(one.type)
-            if len(values) > _MOST_VALUES or pa.types.is_nested(kind) or pa.types.is_floating(kind):
+            if len(values) > _MOST_VALUES or not _says_all(values.type, kind):
                 return None
             try:
-                found.append(values.cast(kind))
+                values = values.cast(kind)
             except pa.ArrowException:
                 return None
+            if one.type.name == "uuid":  # of which only such texts are asked for; another one equals none
+                values = values.filter(pc.fill_null(pc.match_substring_regex(values, _UUID), True))
+            found.append(values)
         return found
 
     def _made(self, columns: Sequence[Column], parts: Iterable[pa.Table], at: TableAt | None = None) -> str:
@@ -202,6 +206,14 @@ class TablesAt:
         self._connection.execute(f"CREATE TEMP TABLE {name} AS SELECT * FROM firn_reader")
         self._connection.unregister("firn_reader")
         return name
+
+
+def _says_all(value: pa.DataType, kind: pa.DataType) -> bool:
+    """Whether whatever in a column of this `kind` equals a value of that type is that value, cast to the kind: not of a
+    text that equals a number, which may be written in several ways, nor of numbers that are compared as floats."""
+    if pa.types.is_nested(kind) or pa.types.is_floating(kind):
+        return False
+    return value == kind or all(pa.types.is_integer(one) or pa.types.is_decimal(one) for one in (value, kind))
 
 
 def _inside(rows: str, columns: Sequence[str], within: Within) -> str:

@@ -13,7 +13,7 @@ import pytest
 from firn.config.sql_text import SqlRefused
 from firn_sql.views.algebra import quoted
 from firn_sql.views.planner import SourceTable, plan
-from firn_sql.views.refresh import AFTER, BEFORE, Refresh, Within
+from firn_sql.views.refresh import AFTER, BEFORE, NOTHING, Refresh, Within
 from firn_sql.views.sums import with_sums
 
 COLUMNS = {
@@ -42,7 +42,8 @@ class Tables:
             connection.execute(f"CREATE VIEW {name} AS SELECT * FROM {name}_{AFTER}")
 
     def rows(self, source: str, cut: int, columns: Sequence[str], within: Within | None) -> str:
-        rows = f"SELECT {', '.join(map(quoted, columns))} FROM {source}_{cut}"
+        rows = f"SELECT {', '.join(map(quoted, columns))} FROM {source}_{min(cut, AFTER)}"
+        rows += " WHERE FALSE" * (cut == NOTHING)
         return rows if within is None else within.semi_join(rows, [quoted(one) for one in columns])
 
     def changes(self, source: str, columns: Sequence[str]) -> tuple[str, str] | None:

@@ -1,7 +1,7 @@
 """What a view is to be of: the newest cut of each stream that feeds what it reads, and what a view's snapshot says."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,6 +38,21 @@ class Told:
         """The same for a snapshot's summary."""
         sources = {str(name): list(one) for name, one in sorted(self.sources.items())}
         return {SQL: self.sql, SOURCES: json.dumps(sources), CUT: json.dumps(dict(sorted(self.epochs.items())))}
+
+
+def is_overtaken(now: Told, by: Told, follows: Callable[[TableName, int, int], bool]) -> bool:
+    """Whether what a job would make of a view, `now`, is of older tables than what is there, made `by` another one. The
+    numbers of cuts alone don't say so: they begin again where a log does.
+
+    follows  whether the one snapshot of a table has the other among its ancestors
+    """
+    if all(n <= now.epochs.get(stream, n) for stream, n in by.epochs.items()):
+        return False
+    for name, (uuid, snapshot) in by.sources.items():
+        its, own = now.sources.get(name, ("", snapshot))
+        if its == uuid and own != snapshot and follows(name, snapshot, own):
+            return True
+    return False
 
 
 def told(ancestry: tuple[Mapping[str, str], ...]) -> Told | None:

@@ -10,6 +10,7 @@ from firn_sql.views.algebra import Expression, Filter, Group, Operator, Plan, Pr
 from firn_sql.views.expressions import aggregates, calls, check, name_of, swapped
 from firn_sql.views.narrowed import narrowed
 from firn_sql.views.relations import Known, Relations, SourceTable
+from firn_sql.views.same_sums import same_sums
 from firn_sql.views.scope import Perhaps, Scope, Undecided, of_columns
 from firn_sql.views.time_windows import table_of
 
@@ -40,7 +41,7 @@ def plan(sql: str, tables: Mapping[str, SourceTable]) -> Plan:
         if name.lower().startswith(HIDDEN):
             raise text.refuse(0, f"names that begin with {HIDDEN} are Firn's own", "write AS another name")
         seen[name.lower()] = name
-    return Plan(narrowed(root), names)
+    return Plan(same_sums(narrowed(root)), names)
 
 
 def parsed(sql: str, text: Text) -> Node:

@@ -30,9 +30,9 @@ from firn_sql.views.algebra import (
     column,
     quoted,
 )
-from firn_sql.views.refresh_port import AFTER, BEFORE, Delta, Sources, Within, listed
+from firn_sql.views.refresh_port import AFTER, BEFORE, NOTHING, Delta, Sources, Within, listed
 
-__all__ = ["AFTER", "BEFORE", "Refresh", "Within"]
+__all__ = ["AFTER", "BEFORE", "NOTHING", "Refresh", "Within"]
 
 
 class Refresh:
@@ -161,7 +161,7 @@ class Refresh:
             rows = f"SELECT *, {equal} FROM ({self._asked(node, cut)}) AS firn_asked({', '.join(node.columns)})"
             return self._outside(within, None, rows, node)
         if isinstance(node, Union):
-            narrowed = self._narrowed(node, cut, within)
+            narrowed = self._narrowed(node, within)
             parts = [self._rows(one, cut, each) for one, each in zip(node.branches, narrowed, strict=True)]
             return self._outside(within, narrowed[0], rendered.united(node, parts), node)
         raise AssertionError(type(node))
@@ -201,11 +201,11 @@ class Refresh:
         every = f"SELECT DISTINCT {listing} FROM {found.table}, range({node.number}) firn_n(n)"
         return Within(values, self._table(every))
 
-    def _narrowed(self, node: Union, cut: int, within: Within | None) -> Sequence[Within | None]:
+    def _narrowed(self, node: Union, within: Within | None) -> Sequence[Within | None]:
         """The condition for each branch. Where a branch has another type, as what the union makes of it."""
         if within is None:
             return [None] * len(node.branches)
-        rows = [self._rows(one, cut, None) for one in node.branches]
+        rows = [self._rows(one, NOTHING, None) for one in node.branches]
         united = self._kinds(node.columns, rendered.united(node, rows))
         found = []
         for one, its in zip(node.branches, rows, strict=True):
@@ -233,7 +233,7 @@ class Refresh:
                 continue
             here = self._table(self._rows(sides[near], cut, within))
             wanted = self._values(keys[near], [f"SELECT * FROM {here}"])
-            there = self._rows(sides[far], cut, Within(keys[far], wanted))
+            there = self._rows(sides[far], cut, self._joining(sides[far], keys[far], wanted))
             pair = (f"SELECT * FROM {here}", there)
             return rendered.join(node, *(pair if near == 0 else pair[::-1]))
         return within.semi_join(self._joined(node, cut, None), node.every)
@@ -297,11 +297,11 @@ class Refresh:
             return None
         there = " AND ".join(f"{one} IS NOT NULL" for one in names)
         touched = self._table(f"SELECT DISTINCT {', '.join(names)} FROM ({' UNION ALL '.join(changed)}) WHERE {there}")
-        at = []
+        at, within = [], [self._joining(one, keys, touched) for one, keys in sides]
         for cut in (BEFORE, AFTER):
             parts = []
-            for delta, (one, keys) in zip(deltas, sides, strict=True):
-                rows = self._rows(one, cut, Within(keys, touched))
+            for delta, (one, keys), its in zip(deltas, sides, within, strict=True):
+                rows = self._rows(one, cut, its)
                 if delta is not None:  # a null equals nothing, so these rows have no others to look at
                     alone = " OR ".join(f"({key.sql}) IS NULL" for key in keys)
                     table = (delta.gone, delta.come)[cut]
@@ -309,6 +309,18 @@ class Refresh:
                 parts.append(rows)
             at.append(rendered.join(node, *parts))
         return self._net(node.every, *at)
+
+    def _joining(self, side: Operator, keys: Sequence[Expression], table: str) -> Within:
+        """A condition on one side of a join, by values of which some are of the other one. A text is compared with what
+        is none as that is, and one that says no such thing is no reason to fail: the query may leave it out."""
+        names = [f"w{i}" for i in range(len(keys))]
+        listing = ", ".join(f"({key.sql}) AS {name}" for key, name in zip(keys, names, strict=True))
+        own = self._kinds(names, f"SELECT {listing} FROM ({self._rows(side, NOTHING, None)})")
+        kinds = zip(keys, own, self._kinds(names, f"SELECT * FROM {table}"), strict=True)
+        return Within(
+            tuple(_cast(f"({key.sql})", kind, "TRY_CAST") if mine == "VARCHAR" != kind else key
+                  for key, mine, kind in kinds), table,
+        )  # fmt: skip
 
     def _alike(self, names: Sequence[str], some: Sequence[str]) -> Sequence[str]:
         """SELECTs of values by which rows join, in types of which a UNION ALL makes what `=` compares: of a text and
@@ -326,7 +338,7 @@ class Refresh:
         deltas = [self._delta(one) for one in node.branches]
         if all(one is None for one in deltas):
             return None
-        nothing = [f"SELECT * FROM ({self._rows(one, AFTER, None)}) LIMIT 0" for one in node.branches]
+        nothing = [f"SELECT * FROM ({self._rows(one, NOTHING, None)}) LIMIT 0" for one in node.branches]
         gone, come = (
             [f"SELECT * FROM {each}" if each else none for each, none in zip(tables, nothing, strict=True)]
             for tables in ([one and one.gone for one in deltas], [one and one.come for one in deltas])
@@ -358,8 +370,8 @@ class Refresh:
         return Delta(gone, come) if found else None
 
 
-def _cast(name: str, kind: str) -> Expression:
-    return Expression(parse(f"SELECT CAST({name} AS {kind})")["select_list"][0])
+def _cast(sql: str, kind: str, how: str = "CAST") -> Expression:
+    return Expression(parse(f"SELECT {how}({sql} AS {kind})")["select_list"][0])
 
 
 def _as(name: str, kind: str, other: str) -> str:

@@ -8,6 +8,8 @@ from firn_sql.views.algebra import Expression
 
 BEFORE: Final = 0
 AFTER: Final = 1
+NOTHING: Final = 2
+"""A cut at which all tables are empty: it is asked for to know the types of what is made of their rows."""
 
 
 class Sources(Protocol):

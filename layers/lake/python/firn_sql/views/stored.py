@@ -5,7 +5,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import duckdb
 
@@ -116,14 +116,42 @@ def _shown(plan: Plan) -> Mapping[str, str]:
 
 
 def _text(value: str, kind: str) -> str:
-    """A text of a value that no other value of its type has, with its length before it."""
+    """A text of a value that no other value of its type has, and that equal ones have all, with its length before
+    it."""
     word = kind.lower().partition("(")[0]
-    if word in ("float", "double"):
-        text = f"CASE WHEN {value} = 0 THEN '0' ELSE CAST({value} AS VARCHAR) END"  # of which there are two
-    elif word == "blob":
-        text = f"hex({value})"
-    elif word.endswith("]") or word in _NESTED:
-        text = f"CAST(to_json({value}) AS VARCHAR)"
-    else:
-        text = f"CAST({value} AS VARCHAR)"
+    nested = word.endswith("]") or word in _NESTED
+    plain = _plain(value, duckdb.type(kind))
+    text = f"hex({value})" if word == "blob" else f"CAST({f'to_json({plain})' if nested else plain} AS VARCHAR)"
     return f"CASE WHEN {value} IS NULL THEN 'n' ELSE strlen({text}) || ':' || {text} END"
+
+
+def _plain(value: str, kind: Any, depth: int = 0) -> str:
+    """A value as one of those that it equals: there are two zeros, several values that are not a number, and several
+    ways to say a length of time. Texts of JSON are equal only where they are written alike, which to_json does not
+    see."""
+    word, inner = kind.id, f"e{depth}"
+    if word in ("float", "double"):
+        return f"CASE WHEN isnan({value}) THEN CAST('nan' AS {kind}) WHEN {value} = 0 THEN 0 ELSE {value} END"
+    if word == "interval":
+        return f"normalized_interval({value})"
+    if str(kind) == "JSON":
+        return f"CAST({value} AS VARCHAR)"
+    if word not in ("list", "array", "struct", "map"):
+        return value
+    parts = [(name, part) for name, part in kind.children if name != "size"] if word != "struct" else kind.children
+    if word in ("list", "array"):
+        found = _plain(inner, parts[0][1], depth + 1)
+        return value if found == inner else f"list_transform({value}, lambda {inner}: {found})"
+    rows = value if word == "struct" else inner
+    names = [(f"{rows}[{_word(name)}]", name, part) for name, part in parts]
+    cells = [(one, _plain(one, part, depth + 1), name) for one, name, part in names]
+    if all(one == made for one, made, _ in cells):
+        return value
+    packed = f"{{{', '.join(f'{_word(name)}: {made}' for _, made, name in cells)}}}"
+    if word == "struct":
+        return f"CASE WHEN {value} IS NULL THEN NULL ELSE {packed} END"
+    return f"list_transform(map_entries({value}), lambda {inner}: {packed})"
+
+
+def _word(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

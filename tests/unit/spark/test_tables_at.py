@@ -1,0 +1,248 @@
+"""What a refresh asks of tables, over files that are looked up by their values alone."""
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from firn.changes.decode.types import DOUBLE, INT, LONG, STRING, UUID, Column, Type
+from firn.config.names import TableName
+from firn_spark.pipelines import base_rows
+from firn_spark.tables.columns import arrow_type
+from firn_spark.views.row_changes import RowChanges
+from firn_spark.views.tables_at import TableAt, TablesAt
+from firn_sql.views.algebra import Scan, operators
+from firn_sql.views.planner import plan
+from firn_sql.views.refresh import AFTER, BEFORE, Refresh
+from firn_sql.views.source_tables import source_table
+from firn_sql.views.stored import stored
+from firn_sql.views.sums import with_sums
+from firn_sql.views.view_connection import connected
+
+ONE = "0193b9a2-7c1e-7000-8000-000000000001"
+Rows = Sequence[tuple[Any, ...]]
+Given = Mapping[str, tuple[Mapping[str, Type], Rows, Rows]]
+"""Of each table its columns, of which the first is its key, and its rows before and now."""
+
+
+class Looked:
+    """A table whose rows are looked up as files are: by equal values of its columns."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        self.rows = rows
+
+
+@pytest.fixture(autouse=True)
+def files(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """What was looked up by."""
+    asked: list[tuple[str, ...]] = []
+
+    def rows_with(_: Any, table: Looked, wanted: Any, columns: Sequence[Column], *, where: bool = False) -> Any:
+        found = table.rows
+        assert wanted.values  # in the types that files are searched by
+        asked.append(tuple(one.name for one in wanted.key))
+        if where:
+            places = pa.array(range(len(found)), pa.int64())
+            paths = pa.DictionaryArray.from_arrays(pa.array([0] * len(found), pa.int32()), pa.array(["f"]))
+            found = found.append_column(base_rows.FILE, paths).append_column(base_rows.ROW, places)
+        for one, some in zip(wanted.key, wanted.some, strict=True):
+            found = found.filter(pc.is_in(found[one.name], value_set=some))
+        return [found]
+
+    def every_row(_: Any, table: Looked, columns: Sequence[Column], snapshot: int | None = None) -> Iterator[pa.Table]:
+        asked.append(("*",))
+        yield table.rows
+
+    monkeypatch.setattr(base_rows, "rows_with", rows_with)
+    monkeypatch.setattr(base_rows, "every_row", every_row)
+    return asked
+
+
+def table_of(columns: Mapping[str, Type], rows: Rows) -> pa.Table:
+    values = list(zip(*rows, strict=True)) or [()] * len(columns)
+    kinds = [arrow_type(one) for one in columns.values()]
+    return pa.table([pa.array(some, kind) for some, kind in zip(values, kinds, strict=True)], names=list(columns))
+
+
+def refreshed(sql: str, given: Given) -> tuple[list[Any], list[Any]]:
+    """The rows of a view (all that is stored, as texts) by what changed, and made again."""
+    with connected() as connection:
+        tables = {name: source_table([Column(*one) for one in of[0].items()], [next(iter(of[0]))])
+                  for name, of in given.items()}  # fmt: skip
+        found, _ = with_sums(plan(sql, tables), tables, connection)
+        how = stored("lake.v", found, tables, connection)
+        needed: dict[str, set[str]] = {name: set() for name in tables}
+        for one in operators(found.root):
+            if isinstance(one, Scan):
+                needed[one.source].update(one.names[each] for each in one.every)
+
+        def at(one: Any, cut: int, changed: Mapping[str, RowChanges] | None = None, view: Any = None) -> Refresh:
+            there = {
+                name: TableAt(
+                    TableName("s", name), cast("Any", Looked(table_of(of[0], of[1] if cut == BEFORE else of[2]))),
+                    tuple(Column(*each) for each in of[0].items()), (next(iter(of[0])),), 1,
+                )
+                for name, of in given.items()
+            }  # fmt: skip
+            return Refresh(one, found, TablesAt(cast("Any", None), one, there, needed, changed, view, how))
+
+        def whole(cut: int) -> pa.Table:
+            with connected() as own:
+                return own.sql(how.rows(at(own, cut).whole(AFTER))).to_arrow_table()
+
+        before = whole(BEFORE)
+        changed = {
+            name: RowChanges([table_of(of[0], of[1])], [table_of(of[0], of[2])])
+            for name, of in given.items() if of[1] != of[2]
+        }  # fmt: skip
+        delta = at(connection, AFTER, changed, Looked(before)).delta()
+        rows = before
+        if delta is not None:
+            ids = connection.sql(f"SELECT {how.identity(how.ids)} AS id FROM {delta.gone}").to_arrow_table()["id"]
+            places = pc.is_in(rows["_firn_id"], value_set=ids.combine_chunks())
+            assert pc.sum(places).as_py() in (len(ids), None if not len(ids) else -1)
+            rows = rows.filter(pc.invert(places))
+            rows = pa.concat_tables([rows, connection.sql(how.rows(f"SELECT * FROM {delta.come}")).to_arrow_table()])
+        return _texts(rows), _texts(whole(AFTER))
+
+
+def _texts(rows: pa.Table) -> list[str]:
+    return sorted(repr(row).replace("-0.0", "0.0") for row in rows.to_pylist())
+
+
+def check(sql: str, given: Given) -> None:
+    by_change, again = refreshed(sql, given)
+    assert by_change == again
+
+
+def test_a_table_may_have_columns_of_the_names_that_conditions_have() -> None:
+    t = {"w1": INT, "w0": INT, "a": INT}
+    check(
+        "SELECT t.w1, t.w0, u.c FROM t JOIN u ON t.a = u.id",
+        {"t": (t, [(1, 5, 7), (2, 6, 8)], [(1, 5, 7), (2, 6, 9), (3, 8, 7)]),
+         "u": ({"id": INT, "c": STRING}, [(7, "p"), (8, "q")], [(7, "r"), (9, "s")])},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"), [(INT, "01"), (INT, " 1"), (INT, "1.0"), (LONG, "+1"), (DOUBLE, "1"), (DOUBLE, "1e0")]
+)
+def test_a_text_that_says_the_same_in_another_way_joins(kind: Type, text: str) -> None:
+    check(
+        "SELECT t.id, u.c FROM t JOIN u ON t.code = u.id",
+        {"t": ({"id": INT, "code": STRING}, [(1, text), (2, "2")], [(1, text), (2, "2")]),
+         "u": ({"id": kind, "c": STRING}, [(1, "p")], [(1, "q")])},
+    )  # fmt: skip
+
+
+def test_a_whole_number_that_is_the_same_as_a_double_joins() -> None:
+    check(
+        "SELECT t.id, u.c FROM t JOIN u ON t.n = u.x",
+        {"t": ({"id": INT, "n": LONG}, [(1, 2**53), (2, 2**53 + 1)], [(1, 2**53), (2, 2**53 + 1)]),
+         "u": ({"id": INT, "x": DOUBLE, "c": STRING}, [(1, 2.0**53, "p")], [(1, 2.0**53, "q")])},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("other", [None, "none", "ab", ONE.upper(), ONE.replace("-", "")])
+def test_a_uuid_joins_with_any_text(other: str | None) -> None:
+    one = ONE
+    check(
+        "SELECT t.id, u.c FROM t JOIN u ON t.id = u.of_t",
+        {"t": ({"id": UUID}, [(one,)], [(one,)]),
+         "u": ({"id": INT, "of_t": STRING, "c": STRING}, [(1, other, "p")], [(1, one, "q"), (2, other, "r")])},
+    )  # fmt: skip
+
+
+def test_groups_of_what_is_not_a_number_are_one_however_it_came_about() -> None:
+    inf = float("inf")
+    t = {"id": INT, "x": DOUBLE, "y": DOUBLE, "n": INT}
+    rows = [(1, inf, inf, 1), (2, float("nan"), 0.0, 2), (3, 1.0, 1.0, 3)]
+    for change in (
+        [*rows[:2]],
+        [rows[1], rows[2]],
+        [rows[0], rows[2], (4, 0.0, float("nan"), 9)],
+        [*rows[::-1], (5, inf, inf, 4)],
+    ):
+        check("SELECT x - y AS d, count(*) AS c, sum(n) AS s FROM t GROUP BY d", {"t": (t, rows, change)})
+        check("SELECT DISTINCT x - y AS d FROM t", {"t": (t, rows, change)})
+        check("SELECT [x - y] AS d, count(*) AS c, sum(n) AS s FROM t GROUP BY d", {"t": (t, rows, change)})
+    zeros = [(1, 0.0, 0.0, 1), (2, -0.0, 0.0, 2)]
+    check("SELECT [x] AS d, sum(n) AS s FROM t GROUP BY d", {"t": (t, zeros, [zeros[1], (3, 0.0, 0.0, 4)])})
+    check("SELECT [x] AS d, sum(n) AS s FROM t GROUP BY d", {"t": (t, zeros, [zeros[0], (3, -0.0, 0.0, 4)])})
+
+
+def test_groups_of_documents_in_lists_are_told_apart_as_texts() -> None:
+    t = {"id": INT, "j": STRING, "n": INT}
+    rows = [(1, "1.0", 1), (2, "1.00", 2), (3, '{"a": 1}', 3), (4, '{"a":1}', 4)]
+    check("SELECT [CAST(j AS JSON)] AS d, sum(n) AS s FROM t GROUP BY d", {"t": (t, rows, rows[1:])})
+
+
+@pytest.mark.parametrize(
+    "form",
+    ["{0}", "[{0}]", "{{'a b': {0}, 'c''': 1}}", "[[{0}], NULL]", "map(['k'], [{0}])", "{{'x': [{{'y': {0}}}]}}"],
+)
+@pytest.mark.parametrize("value", ["x - y", "x"])
+def test_groups_of_equal_values_have_one_identity_within_others_too(form: str, value: str) -> None:
+    t = {"id": INT, "x": DOUBLE, "y": DOUBLE, "n": INT}
+    inf, nan = float("inf"), float("nan")
+    rows = [(1, inf, inf, 1), (2, nan, 0.0, 2), (3, 0.0, 1.0, 3), (4, -0.0, 1.0, 4), (5, None, None, 5)]
+    for change in ([], rows[1:], rows[3:], [*rows[:3], (6, -0.0, 0.0, 7), (7, inf, inf, 8)]):
+        check(f"SELECT {form.format(value)} AS d, sum(n) AS s FROM t GROUP BY d", {"t": (t, rows, change)})
+        check(f"SELECT {form.format(value)} AS d, sum(n) AS s FROM t GROUP BY d", {"t": (t, change, rows)})
+
+
+@pytest.mark.parametrize("sql", [
+    "SELECT id, n FROM t UNION ALL SELECT id, n FROM u",
+    "SELECT n, count(*) AS k FROM (SELECT n FROM t UNION ALL SELECT n FROM u) GROUP BY n",
+    "SELECT n, max(id) AS k FROM (SELECT id, n FROM t UNION ALL SELECT id, n FROM u) GROUP BY n",
+    "SELECT t.id, n FROM t SEMI JOIN (SELECT n FROM u UNION SELECT n FROM t) USING (n)",
+])  # fmt: skip
+def test_a_union_reads_no_table_as_a_whole(files: list[tuple[str, ...]], sql: str) -> None:
+    of = {"id": INT, "n": INT}
+    rows = [(1, 1), (2, 2), (3, 1)]
+    check(sql, {"t": (of, rows, [*rows[1:], (4, 2)]), "u": (of, rows, rows)})
+    assert files[:1] == [("*",)]
+    assert files.count(("*",)) == 4, "what it is compared with alone"
+
+
+@pytest.mark.parametrize("sql", [
+    "SELECT s, count(*) AS k FROM (SELECT a, sum(x) AS s FROM t GROUP BY a) GROUP BY s",
+    "SELECT DISTINCT s FROM (SELECT a, avg(x) AS s FROM t GROUP BY a)",
+    "SELECT s, count(*) AS k FROM (SELECT a, stddev(x) FILTER (id > 1) AS s FROM t GROUP BY a) GROUP BY s",
+    "SELECT s, count(*) AS k FROM (SELECT a, sum(x) OVER (PARTITION BY a) AS s FROM t) GROUP BY s",
+    "SELECT t.id FROM t JOIN (SELECT a, sum(x) AS s FROM t GROUP BY a) g ON t.x = g.s",
+])  # fmt: skip
+def test_groups_of_sums_of_floating_point_are_found_again(sql: str) -> None:
+    dice = random.Random(1)
+    for _ in range(4):
+        rows = [(n, n % 3, dice.choice([0.1, 0.2, 0.3, 0.7, 1e16, -1e16])) for n in range(12)]
+        changed = dict(zip(range(12), rows, strict=True))
+        for n in dice.sample(range(12), 2):
+            changed[n] = (n, n % 3, dice.choice([0.1, 0.2, 0.3, 0.9]))
+        check(sql, {"t": ({"id": INT, "a": INT, "x": DOUBLE}, rows, list(changed.values()))})
+
+
+NUMBERS = "SELECT id, code FROM t WHERE regexp_full_match(code, '[0-9]+')"
+
+
+@pytest.mark.parametrize("sql", [
+    f"SELECT w.id, u.c FROM ({NUMBERS}) w JOIN u ON w.code = u.id",
+    f"SELECT w.id, u.c FROM ({NUMBERS}) w FULL JOIN u ON w.code = u.id",
+    f"SELECT u.id, c FROM u WHERE NOT EXISTS (SELECT 1 FROM ({NUMBERS}) w WHERE w.code = u.id)",
+    f"SELECT w.id, u.c FROM ({NUMBERS} QUALIFY row_number() OVER (PARTITION BY code ORDER BY id) = 1) w "
+    "JOIN u ON w.code = u.id",
+    "SELECT w.n, u.c FROM (SELECT count(*) AS n, code FROM t GROUP BY code HAVING regexp_full_match(code, '[0-9]+')) w "
+    "JOIN u ON w.code = u.id",
+    f"SELECT w.id, u.c FROM ({NUMBERS} UNION ALL SELECT id, '7' FROM t) w JOIN u ON w.code = u.id",
+    f"SELECT c, count(*) AS k FROM (SELECT u.c, w.id FROM u JOIN ({NUMBERS}) w ON w.code = u.id) GROUP BY c",
+])  # fmt: skip
+def test_a_text_that_the_query_leaves_out_is_compared_with_no_number(sql: str) -> None:
+    t = {"id": INT, "code": STRING}
+    rows = [(1, "1"), (2, "none"), (3, "02"), (4, None)]
+    u = ({"id": INT, "c": STRING}, [(1, "p")], [(1, "q"), (2, "r")])
+    for change in (rows, [*rows, (5, "2"), (6, "x")], rows[2:]):
+        check(sql, {"t": (t, rows, change), "u": u})
+        check(sql, {"t": (t, rows, change), "u": (u[0], u[1], u[1])})
