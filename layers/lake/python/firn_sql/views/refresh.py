@@ -78,18 +78,20 @@ class Refresh:
             tuple(map(column, group.ids)),
             self._values(group.keys, both) if group.keys else self._table("SELECT 1 AS w0"),
         )
-        if self._plan.sums:
-            rows = self._summed(group, touched, *(rendered.grouped(group, one) for one in both))
+        if self._plan.sums:  # all else that the view shows of them follows from these
+            before = f"SELECT * FROM {self._table(self._sources.held(group.columns, touched))}"
+            held = self._above(group, before)
+            rows = self._summed(group, touched, before, *(rendered.grouped(group, one) for one in both))
         else:
             keys = Within(group.keys, touched.table) if group.keys else None
+            held = self._sources.held(self._plan.stored, touched)
             rows = rendered.grouped(group, self._rows(group.input, AFTER, keys))
-        held = self._sources.held(self._plan.stored, touched)
         return self._net(self._plan.stored, held, self._above(group, rows))
 
-    def _summed(self, group: Group, touched: Within, gone: str, come: str) -> str:
+    def _summed(self, group: Group, touched: Within, held: str, gone: str, come: str) -> str:
         """The touched groups as they are now, of sums alone: the first is how many rows a group has."""
         sums = group.columns[len(group.ids) :]
-        sides = {"h": self._sources.held(group.columns, touched), "g": gone, "n": come}
+        sides = {"h": held, "g": gone, "n": come}
         joins = "".join(
             f" LEFT JOIN ({rows}) {side} ON "
             + (" AND ".join(f"{side}.{name} IS NOT DISTINCT FROM t.w{i}" for i, name in enumerate(group.ids)) or "TRUE")
