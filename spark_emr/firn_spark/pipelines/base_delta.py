@@ -65,8 +65,8 @@ def snapshots_between(base: Table, since: int, until: Any) -> list[Any]:
 
 
 def _rows(summary: Any) -> int:
-    """How many rows a snapshot (of this java.util.Map) added or took out. Those of vectors that it removed are held by its new ones again, or
-    left with their data files."""
+    """How many rows a snapshot with this summary (a java.util.Map) added or took out. Those of vectors that it removed
+    are held by its new ones again, or left with their data files."""
     added, gone, lifted = (
         int(summary.get(name) or 0) for name in ("added-records", "added-position-deletes", "removed-position-deletes")
     )
