@@ -172,6 +172,11 @@ class Shop:
         assert found.status == "committed", found
         return found.way
 
+    def care(self, view: View) -> None:
+        """What a job does for a view after it has refreshed it. Raises AssertionError where that failed."""
+        for line in self.engine.care(STREAM, view.table, self.config.care_of(view.table), self._now):
+            assert line["status"] != "not compacted", line
+
     def append_nothing(self) -> None:
         """A snapshot of orders that changes no row."""
         self.table("shop.orders").java.newAppend().commit()
@@ -268,15 +273,18 @@ def compared(shop: Shop, name: str, sql: str, changes: int, runs: int, others: C
 
 
 def aged(shop: Shop, changes: int, refreshes: int) -> None:
-    """Refreshes: whether the later ones cost more."""
-    view, each = view_of("aged", GROUPS), []
+    """Refreshes, each with the care that a job takes of the view after it: whether the later ones cost more."""
+    view = view_of("aged", GROUPS)
+    spent: dict[str, list[float]] = {"refresh": [], "care": []}
     shop.refresh(view, shop.cut())
     for _ in range(refreshes):
         shop.commit(shop.change(changes))
         at = shop.cut()
-        each.append(measured("refresh", partial(shop.refresh, view, at))["cpu"])
-    around = {n: median(each[max(0, min(n + 2, refreshes) - 5) : n + 2]) for n in AGES if n <= refreshes}
-    tell("ages", cpu=each, around=around)
+        spent["refresh"].append(measured("refresh", partial(shop.refresh, view, at))["cpu"])
+        spent["care"].append(measured("care", partial(shop.care, view))["cpu"])
+    for what, each in spent.items():
+        around = {n: median(each[max(0, min(n + 2, refreshes) - 5) : n + 2]) for n in AGES if n <= refreshes}
+        tell("ages", what=what, cpu=each, mean=round(sum(each) / len(each), 3), around=around)
 
 
 def fresh(session: Any, base: Path, rows: int, changes: int, runs: int) -> None:
