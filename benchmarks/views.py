@@ -1,6 +1,7 @@
 """What views cost: a refresh after some changes, beside a commit of nothing and beside the whole query. JSON lines.
 
     python -m benchmarks.views [--rows 10000000] [--changes 1000] [--runs 5] [--case groups|join|ages|fresh …]
+                               [--alone] [--without spark|duckdb|script …] [--refreshes 100]
 
 A table of so many rows with a tenth as many groups, and a table with a row for each group. Each run commits changes of
 random rows, then:
@@ -10,9 +11,10 @@ random rows, then:
 - `duckdb`: the query over the table's Parquet files, deletes not looked at, and COPY of the result into one
 - `script`: PyIceberg reads the columns, DuckDB computes, PyIceberg overwrites a table
 
-`groups` is GROUP BY with a count, a sum and an average; `join` has all rows, each with its group's name. `ages` has 30
-refreshes one after the other; `fresh` has 5 and 20 views that are refreshed by turns of the commit job. CPU seconds are
-those of this process and of the JVM (pairs.cpu), each the median of its runs; `ratio` is refresh less empty by another.
+`groups` is GROUP BY with a count, a sum and an average; `join` has all rows, each with its group's name. `ages` has 100
+refreshes one after the other (`around`: the median of five around each); `fresh` has 5 and 20 views that are refreshed
+by turns of the commit job. CPU seconds are those of this process and of the JVM (pairs.cpu), each the median of its
+runs; `ratio` is refresh less empty by another.
 """
 
 import argparse
@@ -20,7 +22,7 @@ import cProfile
 import json
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import closing
 from datetime import timedelta
 from functools import partial
@@ -58,6 +60,7 @@ FRESH: Final = (
     "WHERE o.amount > {n} GROUP BY c.name",
     "SELECT k, max(amount) AS top, {n} AS n FROM shop.orders GROUP BY k",
 )
+AGES: Final = (5, 10, 20, 30, 50, 75, 100)
 _TABLES: Final = {
     "orders": (Column("id", Type("long"), required=True), Column("k", Type("long")),
                Column("amount", Type("decimal", precision=18, scale=2)), Column("note", Type("string"))),
@@ -169,6 +172,11 @@ class Shop:
         assert found.status == "committed", found
         return found.way
 
+    def care(self, view: View) -> None:
+        """What a job does for a view after it has refreshed it. Raises AssertionError where that failed."""
+        for line in self.engine.care(STREAM, view.table, self.config.care_of(view.table), self._now):
+            assert line["status"] != "not compacted", line
+
     def append_nothing(self) -> None:
         """A snapshot of orders that changes no row."""
         self.table("shop.orders").java.newAppend().commit()
@@ -231,7 +239,7 @@ def by_script(shop: Shop, name: str, sql: str) -> Callable[[], Any]:
 OTHERS: Final = {"spark": by_spark, "duckdb": by_duckdb, "script": by_script}
 
 
-def compared(shop: Shop, name: str, sql: str, changes: int, runs: int, others: bool, profile: str) -> None:
+def compared(shop: Shop, name: str, sql: str, changes: int, runs: int, others: Collection[str], profile: str) -> None:
     """A refresh beside all else."""
     view = view_of(name, sql)
     with Peak() as peak:
@@ -253,8 +261,8 @@ def compared(shop: Shop, name: str, sql: str, changes: int, runs: int, others: b
         empty = measured("empty", partial(shop.refresh, view, at))
         found = {"refresh": told, "empty": empty}
         # The others cost the same each time, and much.
-        for other, make in OTHERS.items() if others and n < min(runs, 1) else ():
-            found[other] = measured(other, make(shop, name, sql))
+        for other in others if n < min(runs, 1) else ():
+            found[other] = measured(other, OTHERS[other](shop, name, sql))
         if n >= 0:  # the first warms all up
             for one, each in found.items():
                 spent.setdefault(one, []).append(each["cpu"])
@@ -264,15 +272,19 @@ def compared(shop: Shop, name: str, sql: str, changes: int, runs: int, others: b
     tell(name, cpu=cpu, net=round(own, 3), ratio={one: round(own / cpu[one], 4) for one in OTHERS if one in cpu})
 
 
-def aged(shop: Shop, changes: int) -> None:
-    """Thirty refreshes: whether the later ones cost more."""
-    view, each = view_of("aged", GROUPS), []
+def aged(shop: Shop, changes: int, refreshes: int) -> None:
+    """Refreshes, each with the care that a job takes of the view after it: whether the later ones cost more."""
+    view = view_of("aged", GROUPS)
+    spent: dict[str, list[float]] = {"refresh": [], "care": []}
     shop.refresh(view, shop.cut())
-    for _ in range(30):
+    for _ in range(refreshes):
         shop.commit(shop.change(changes))
         at = shop.cut()
-        each.append(measured("refresh", partial(shop.refresh, view, at))["cpu"])
-    tell("ages", cpu=each, fifth=median(each[3:8]), last=median(each[-5:]))
+        spent["refresh"].append(measured("refresh", partial(shop.refresh, view, at))["cpu"])
+        spent["care"].append(measured("care", partial(shop.care, view))["cpu"])
+    for what, each in spent.items():
+        around = {n: median(each[max(0, min(n + 2, refreshes) - 5) : n + 2]) for n in AGES if n <= refreshes}
+        tell("ages", what=what, cpu=each, mean=round(sum(each) / len(each), 3), around=around)
 
 
 def fresh(session: Any, base: Path, rows: int, changes: int, runs: int) -> None:
@@ -329,6 +341,8 @@ def main() -> None:
     arguments.add_argument("--runs", type=int, default=5)
     arguments.add_argument("--case", action="append", choices=("groups", "join", "ages", "fresh"))
     arguments.add_argument("--alone", action="store_true", help="without Spark's, DuckDB's and the script's")
+    arguments.add_argument("--without", action="append", default=[], choices=OTHERS)
+    arguments.add_argument("--refreshes", type=int, default=100)
     arguments.add_argument("--profile", default="", help="where one refresh of each case is profiled to")
     given = arguments.parse_args()
     session = spark.start()
@@ -341,10 +355,11 @@ def main() -> None:
             continue
         shop = Shop(spark.restored(session, base, spark.CACHE / "runs" / f"views-{case}"), given.rows, {})
         if case == "ages":
-            aged(shop, given.changes)
+            aged(shop, given.changes, given.refreshes)
         else:
             sql = GROUPS if case == "groups" else JOIN
-            compared(shop, case, sql, given.changes, given.runs, others=not given.alone, profile=given.profile)
+            others = [] if given.alone else [one for one in OTHERS if one not in given.without]
+            compared(shop, case, sql, given.changes, given.runs, others, given.profile)
     session.stop()
 
 

@@ -19,7 +19,7 @@ from firn_spark.files.row_group import RowGroup
 from firn_spark.tables import deletes
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.fence import LostRace
-from firn_spark.tables.java import java_class
+from firn_spark.tables.java import elements, java_class
 from firn_spark.tables.objects import Objects
 
 MOST_ROWS: Final = 2_000_000  # of more all rows are made again
@@ -59,17 +59,16 @@ def snapshots_between(base: Table, since: int, until: Any) -> list[Any]:
     if at is None:
         raise NoDelta("the base was rolled back or made again, or its snapshots have expired")
     new = [one for one in found if str(one.operation()) != _ONLY_FILES]
-    summaries = [dict(one.summary()) for one in new]
-    if sum(map(_rows, summaries)) > MOST_ROWS:
+    if sum(_rows(one.summary()) for one in new) > MOST_ROWS:
         raise NoDelta(f"more than {MOST_ROWS} rows changed")
     return new
 
 
-def _rows(summary: dict[str, str]) -> int:
-    """How many rows a snapshot added or took out. Those of vectors that it removed are held by its new ones again, or
-    left with their data files."""
+def _rows(summary: Any) -> int:
+    """How many rows a snapshot with this summary (a java.util.Map) added or took out. Those of vectors that it removed
+    are held by its new ones again, or left with their data files."""
     added, gone, lifted = (
-        int(summary.get(name, 0)) for name in ("added-records", "added-position-deletes", "removed-position-deletes")
+        int(summary.get(name) or 0) for name in ("added-records", "added-position-deletes", "removed-position-deletes")
     )
     return added + max(0, gone - lifted)
 
@@ -95,9 +94,9 @@ def check_columns(spark: SparkSession, base: Table, since: int) -> None:
 
 def _touched(spark: SparkSession, base: Table, snapshot: Any, key: Sequence[Column]) -> Iterator[pa.Table]:
     io, descriptions = base.java.io(), deletes.Descriptions(spark, base)
-    files = [*snapshot.addedDataFiles(io), *snapshot.removedDataFiles(io)]
+    files = [*elements(snapshot.addedDataFiles(io)), *elements(snapshot.removedDataFiles(io))]
     added, replaced = (
-        [descriptions.of(one) for one in some]
+        [descriptions.of(one) for one in elements(some)]
         for some in (snapshot.addedDeleteFiles(io), snapshot.removedDeleteFiles(io))
     )
     if not all(map(readable_files.is_parquet, files)) or None in (*added, *replaced):

@@ -22,6 +22,7 @@ from firn_spark.pipelines.base_rows import some_rows
 from firn_spark.tables import deletes
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.fence import LostRace
+from firn_spark.tables.java import elements
 from firn_spark.tables.objects import Objects
 
 _OURS: Final = "firn.format"  # in the summary of a commit of Firn's, which deletes no row twice
@@ -133,9 +134,9 @@ class _Reader:
     def add(self, snapshot: Any) -> None:
         """The changes of one snapshot (org.apache.iceberg.Snapshot)."""
         io = self._table.java.io()
-        new, old = list(snapshot.addedDataFiles(io)), list(snapshot.removedDataFiles(io))
+        new, old = list(elements(snapshot.addedDataFiles(io))), list(elements(snapshot.removedDataFiles(io)))
         added, replaced = (
-            [self._descriptions.of(one) for one in some]
+            [self._descriptions.of(one) for one in elements(some)]
             for some in (snapshot.addedDeleteFiles(io), snapshot.removedDeleteFiles(io))
         )
         if not all(map(readable_files.is_parquet, (*new, *old))) or None in (*added, *replaced):
@@ -145,7 +146,7 @@ class _Reader:
             for some in (added, replaced)
         )
         come, went = ([str(one.location()) for one in some] for some in (new, old))
-        if went or (named and _OURS not in dict(snapshot.summary())):
+        if went or (named and snapshot.summary().get(_OURS) is None):
             # A file's rows that went with it, or that a delete names, may have gone earlier.
             before = self._deleted(snapshot.parentId(), {*went, *named})
         for path in come:

@@ -115,13 +115,12 @@ class TablesAt:
         names = tuple(f"w{i}" for i in range(len(self._stored.ids)))
         asked = f"SELECT DISTINCT {self._stored.identity(names)} AS id FROM {within.table}"
         ids = self._connection.sql(asked).to_arrow_table()["id"].combine_chunks()
-        self._held = []
+        self._held, asked_for = [], {self._stored.names[one] for one in columns}
+        its = [one for one in self._stored.columns if one.name in asked_for]
         if self._view is not None:
             wanted = row_lookup.Wanted([_ID], some=[ids])
-            columns_of = [*self._stored.columns, _ID]
-            self._held = base_rows.rows_with(self._spark, self._view, wanted, columns_of, where=True)
-        rows = self._made(self._stored.columns, self._held)
-        return f"SELECT {listed(columns)} FROM ({self._stored.held(f'SELECT * FROM {rows}')})"
+            self._held = base_rows.rows_with(self._spark, self._view, wanted, [*its, _ID], where=True)
+        return self._stored.held(f"SELECT * FROM {self._made([*its, _ID], self._held)}", columns)
 
     def places_of(self, view: Table, ids: pa.Array) -> deletes.Places:
         """Where these rows of the view are: of groups that is known, for they were looked up."""

@@ -167,3 +167,31 @@ def test_a_large_sum_takes_a_change_that_it_has_room_for() -> None:
     before, after = ({"t": [(1, 1, "", Decimal(digit).scaleb(37))]} for digit in (6, 7))
     check("SELECT sum(m) AS s FROM t", before, after)
     check("SELECT a, sum(m) AS s FROM t GROUP BY a", before, after)
+
+
+@pytest.mark.parametrize(
+    ("join", "changed", "asked"),
+    [
+        ("JOIN", "t", {"u"}), ("LEFT JOIN", "t", {"u"}), ("SEMI JOIN", "t", {"u"}), ("ANTI JOIN", "t", {"u"}),
+        ("JOIN", "u", {"t"}), ("RIGHT JOIN", "u", {"t"}), ("RIGHT JOIN", "t", {"t", "u"}),
+        ("FULL JOIN", "t", {"t", "u"}), ("LEFT JOIN", "u", {"t", "u"}),
+    ],
+)  # fmt: skip
+def test_a_join_asks_no_rows_of_a_table_whose_own_changes_say_enough(join: str, changed: str, asked: set[str]) -> None:
+    after = {"t": [*FEW["t"][1:], (9, None, "p", 1), (8, 7, "p", 1)], "u": FEW["u"]}
+    if changed == "u":
+        after = {"t": FEW["t"], "u": [FEW["u"][1], (3, 2, "p", None), (4, None, "q", None)]}
+    sql = f"SELECT t.id, b {', c' * (join[:4] not in ('SEMI', 'ANTI'))} FROM t {join} u ON t.a = u.a"
+    check(sql, FEW, after)
+    with duckdb.connect(config={"threads": 1}) as connection:
+        tables, seen = Tables(connection, [FEW, after]), set[str]()
+
+        class Watched:
+            changes, held = tables.changes, tables.held
+
+            def rows(self, source: str, cut: int, columns: Sequence[str], within: Within | None) -> str:
+                seen.update({source} if cut != NOTHING else ())
+                return tables.rows(source, cut, columns, within)
+
+        assert Refresh(connection, plan(sql, TABLES), Watched()).delta() is not None
+    assert seen == asked

@@ -66,10 +66,10 @@ def test_sums_read_what_changed_alone() -> None:
     assert found["shop.orders"] == Cost("shop.orders", {}, 1000, assumed=True)
 
 
-def test_a_join_reads_the_rows_of_touched_values_twice() -> None:
+def test_a_join_reads_the_other_sides_rows_of_touched_values_twice() -> None:
     _, _, found = told(f"SELECT o.id, region {JOINED}")
     # 10,000 customers, so 100 orders of each
-    assert found["shop.orders"].reads == {"shop.orders": 2 * 1000 * 100, "shop.customers": 2 * 1000}
+    assert found["shop.orders"].reads == {"shop.customers": 2 * 1000}
     assert (found["shop.orders"].view, found["shop.customers"].view) == (1000, 100_000)
     assert not found["shop.orders"].assumed
 

@@ -125,6 +125,15 @@ class Join(Operator):
         return (self.left, self.right)
 
 
+def alone_in(kind: str, changed: Sequence[bool]) -> int | None:
+    """The side of a join (0, 1) of which each row says by itself what it gives, with those of the other side that have
+    its values: of its rows only the changed ones, and those with values of the other side's changed rows, are looked
+    at. None: both are looked at by all touched values. `changed`: whether each side has changed rows."""
+    if kind == "INNER":
+        return 0 if changed[0] else 1
+    return {"LEFT": 0, "SEMI": 0, "ANTI": 0, "RIGHT": 1}.get(kind)
+
+
 @dataclass(frozen=True)
 class Group(Operator):
     """A row for each group; without keys just one, of no rows too.

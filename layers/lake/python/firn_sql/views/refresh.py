@@ -27,6 +27,7 @@ from firn_sql.views.algebra import (
     Top,
     Union,
     Window,
+    alone_in,
     column,
     quoted,
 )
@@ -78,18 +79,20 @@ class Refresh:
             tuple(map(column, group.ids)),
             self._values(group.keys, both) if group.keys else self._table("SELECT 1 AS w0"),
         )
-        if self._plan.sums:
-            rows = self._summed(group, touched, *(rendered.grouped(group, one) for one in both))
+        if self._plan.sums:  # all else that the view shows of them follows from these
+            before = f"SELECT * FROM {self._table(self._sources.held(group.columns, touched))}"
+            held = self._above(group, before)
+            rows = self._summed(group, touched, before, *(rendered.grouped(group, one) for one in both))
         else:
             keys = Within(group.keys, touched.table) if group.keys else None
+            held = self._sources.held(self._plan.stored, touched)
             rows = rendered.grouped(group, self._rows(group.input, AFTER, keys))
-        held = self._sources.held(self._plan.stored, touched)
         return self._net(self._plan.stored, held, self._above(group, rows))
 
-    def _summed(self, group: Group, touched: Within, gone: str, come: str) -> str:
+    def _summed(self, group: Group, touched: Within, held: str, gone: str, come: str) -> str:
         """The touched groups as they are now, of sums alone: the first is how many rows a group has."""
         sums = group.columns[len(group.ids) :]
-        sides = {"h": self._sources.held(group.columns, touched), "g": gone, "n": come}
+        sides = {"h": held, "g": gone, "n": come}
         joins = "".join(
             f" LEFT JOIN ({rows}) {side} ON "
             + (" AND ".join(f"{side}.{name} IS NOT DISTINCT FROM t.w{i}" for i, name in enumerate(group.ids)) or "TRUE")
@@ -288,27 +291,39 @@ class Refresh:
         sides = [(node.left, node.left_keys), (node.right, node.right_keys)]
         deltas = [self._delta(one) for one, _ in sides]
         names = [f"w{i}" for i in range(len(node.left_keys))]
-        changed = self._alike(names, [
-            f"SELECT {', '.join(f'({key.sql}) AS w{i}' for i, key in enumerate(keys))} FROM {table}"
-            for delta, (_, keys) in zip(deltas, sides, strict=True) if delta is not None
+        changed = [
+            (side, f"SELECT {', '.join(f'({key.sql}) AS w{i}' for i, key in enumerate(keys))} FROM {table}")
+            for side, (delta, (_, keys)) in enumerate(zip(deltas, sides, strict=True)) if delta is not None
             for table in (delta.gone, delta.come)
-        ])  # fmt: skip
+        ]  # fmt: skip
         if not changed:
             return None
-        there = " AND ".join(f"{one} IS NOT NULL" for one in names)
-        touched = self._table(f"SELECT DISTINCT {', '.join(names)} FROM ({' UNION ALL '.join(changed)}) WHERE {there}")
-        at, within = [], [self._joining(one, keys, touched) for one, keys in sides]
+        alone = alone_in(node.kind, [one is not None for one in deltas])
+        values = self._alike(names, [one for _, one in changed])
+        within = []
+        for side, (one, keys) in enumerate(sides):
+            asked = [each for (its, _), each in zip(changed, values, strict=True) if side != alone or its != side]
+            within.append(self._joining(one, keys, self._joined_by(names, asked)) if asked else None)
+        at = []
         for cut in (BEFORE, AFTER):
             parts = []
-            for delta, (one, keys), its in zip(deltas, sides, within, strict=True):
-                rows = self._rows(one, cut, its)
-                if delta is not None:  # a null equals nothing, so these rows have no others to look at
-                    alone = " OR ".join(f"({key.sql}) IS NULL" for key in keys)
+            for side, ((one, keys), delta, its) in enumerate(zip(sides, deltas, within, strict=True)):
+                rows = [] if its is None else [self._rows(one, cut, its)]
+                if delta is not None:
                     table = (delta.gone, delta.come)[cut]
-                    rows += f" UNION ALL SELECT {listed(one.every)} FROM {table} WHERE {alone}"
-                parts.append(rows)
+                    own = f"SELECT {listed(one.every)} FROM {table}"
+                    if side == alone:
+                        rows.append(own if its is None else its.anti_join(f"SELECT * FROM {table}", one.every))
+                    elif alone is None:  # a null equals nothing, so these rows have no others to look at
+                        rows.append(f"{own} WHERE {' OR '.join(f'({key.sql}) IS NULL' for key in keys)}")
+                parts.append(" UNION ALL ".join(rows))
             at.append(rendered.join(node, *parts))
         return self._net(node.every, *at)
+
+    def _joined_by(self, names: Sequence[str], values: Sequence[str]) -> str:
+        """A table of the different values by which changed rows join: a null joins with nothing."""
+        there = " AND ".join(f"{one} IS NOT NULL" for one in names)
+        return self._table(f"SELECT DISTINCT {', '.join(names)} FROM ({' UNION ALL '.join(values)}) WHERE {there}")
 
     def _joining(self, side: Operator, keys: Sequence[Expression], table: str) -> Within:
         """A condition on one side of a join, by values of which some are of the other one. A text is compared with what

@@ -19,6 +19,7 @@ from firn_sql.views.algebra import (
     Top,
     Union,
     Window,
+    alone_in,
     column,
     replaced,
 )
@@ -238,10 +239,12 @@ class _Estimate:
     def _joined(self, node: Join, below: Sequence[float]) -> float:
         sides = ((node.left, node.left_keys), (node.right, node.right_keys))
         different = self._different(node)
-        touched = sum(map(min, below, different))
+        touched, alone = list(map(min, below, different)), alone_in(node.kind, list(map(bool, below)))
         of_value = []
-        for (side, keys), each in zip(sides, different, strict=True):
-            self._read(side, keys, 2 * min(1, touched / max(1, each)))
+        for number, ((side, keys), each) in enumerate(zip(sides, different, strict=True)):
+            asked = sum(one for its, one in enumerate(touched) if number != alone or its != number)
+            if asked:
+                self._read(side, keys, 2 * min(1, asked / max(1, each)))
             of_value.append(self._rows(side) / max(1, each))
         left, right = below
         return left if node.kind in ("SEMI", "ANTI") else left * max(1, of_value[1]) + right * max(1, of_value[0])

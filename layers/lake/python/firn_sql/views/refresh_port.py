@@ -41,9 +41,16 @@ class Within:
     def semi_join(self, rows: str, columns: Sequence[str]) -> str:
         """Those of `rows` (a SELECT) that are in it. An expression that fails is null here: the query may leave such
         rows out before it computes anything of them."""
+        return self._joined("SEMI", rows, columns)
+
+    def anti_join(self, rows: str, columns: Sequence[str]) -> str:
+        """The others of them."""
+        return self._joined("ANTI", rows, columns)
+
+    def _joined(self, how: str, rows: str, columns: Sequence[str]) -> str:
         values = (f"({one.sql})" if one.column else f"TRY({one.sql})" for one in self.values)
         on = " AND ".join(f"{one} IS NOT DISTINCT FROM w{i}" for i, one in enumerate(values)) or "TRUE"
-        return f"SELECT {listed(columns)} FROM ({rows}) SEMI JOIN {self.table} ON {on}"
+        return f"SELECT {listed(columns)} FROM ({rows}) {how} JOIN {self.table} ON {on}"
 
 
 @dataclass(frozen=True)

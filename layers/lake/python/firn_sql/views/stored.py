@@ -3,7 +3,7 @@ row is (`_firn_id`)."""
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -53,9 +53,9 @@ class Stored:
         cells = [f"CAST({one} AS {self.casts[one]}) AS {quoted(name)}" for one, name in own]
         return f"SELECT {', '.join([*cells, f'{self.identity(self.ids)} AS {quoted(IDENTITY)}'])} FROM ({rows})"
 
-    def held(self, rows: str) -> str:
-        """A SELECT of the plan's columns, out of one of the table's rows."""
-        cells = [f"CAST({quoted(name)} AS {self.kinds[one]}) AS {one}" for one, name in self.names.items()]
+    def held(self, rows: str, columns: Sequence[str]) -> str:
+        """A SELECT of these columns of the plan, out of one of the table's rows."""
+        cells = [f"CAST({quoted(self.names[one])} AS {self.kinds[one]}) AS {one}" for one in columns] or ["1"]
         return f"SELECT {', '.join(cells)} FROM ({rows})"
 
     def identity(self, values: tuple[str, ...]) -> str:
