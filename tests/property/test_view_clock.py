@@ -1,4 +1,4 @@
-"""Views whose WHERE asks for the time: brought to a later moment by what changed, they are their query at that moment."""
+"""Views whose WHERE asks for the time: brought to a later moment by what changed, they are their query at it."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ tests/integration/spark/test_views_read.py.
 """
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 

@@ -140,7 +140,9 @@ class Refresh:
             return self._scan(node, cut, within)
         if isinstance(node, Filter):
             rows = self._rows(node.input, cut, within)
-            return f"SELECT {listed(node.every)} FROM ({rows}) WHERE {at(node.condition, self._moments[min(cut, AFTER)])}"
+            return (
+                f"SELECT {listed(node.every)} FROM ({rows}) WHERE {at(node.condition, self._moments[min(cut, AFTER)])}"
+            )
         if isinstance(node, Project):
             below = through(within, (*node.ids, *node.columns), (*map(column, node.ids), *node.values))
             return self._outside(within, below, rendered.projected(node, self._rows(node.input, cut, below)), node)
