@@ -110,7 +110,7 @@ def test_a_clock_that_goes_back_takes_no_moment_back() -> None:
 
 
 def test_a_view_that_was_dropped_is_made_again_as_of_the_moment_that_is_noted() -> None:
-    lakes = begun(APART)
+    lakes = begun()
     lakes.work(12)
     noted = view_state.read(lakes.disk, "shop").views[str(RECENT)].refreshed_at
     lakes.catalog.drop(RECENT)

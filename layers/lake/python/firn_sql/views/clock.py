@@ -48,7 +48,9 @@ def with_one_name(tree: Node, text: Text, columns: Collection[str]) -> Node:
             return None
         kind = _CASTS.get(name)
         made = parse(f"SELECT CAST({NOW}() AS {kind})" if kind else f"SELECT {NOW}()")["select_list"][0]
-        return {**made, "alias": node.get("alias") or "", "query_location": offset(node, 0)}
+        for one, _ in all_nodes(made):
+            one["query_location"] = offset(node, 0)
+        return {**made, "alias": node.get("alias") or ""}
 
     found: Node = replaced(tree, by)
     return found
