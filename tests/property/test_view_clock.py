@@ -62,7 +62,7 @@ QUERIES = [
     "SELECT window_start, count(*) AS n FROM tumble(t, w, INTERVAL '6 hours') "
     "WHERE window_start > now() - INTERVAL 1 DAY GROUP BY window_start",
     "SELECT window_start, a FROM hop(t, w, INTERVAL '6 hours', INTERVAL '12 hours') WHERE window_end <= now()",
-    "SELECT id FROM t WHERE w > now() - INTERVAL 1 DAY ORDER BY w LIMIT 2",
+    "SELECT id, w FROM t WHERE w > now() - INTERVAL 1 DAY ORDER BY w LIMIT 2",
     "SELECT w FROM (SELECT w FROM t UNION ALL SELECT z FROM u) WHERE w < now()",
     "SELECT id FROM t WHERE now() - w < INTERVAL 36 HOUR",
     "SELECT id FROM t WHERE now() > TIMESTAMPTZ '2026-11-20 06:00:00+00' AND a = 1",
