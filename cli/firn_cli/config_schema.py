@@ -281,7 +281,9 @@ def _view() -> Schema:
         "A query, kept up to date by what changed.",
         {
             "sql": text("SELECT … FROM namespace.table; tables of streams, of pipelines, or other views."),
-            "every": quantity("Not more often; without it at each cut.", DURATION, "0s", zero=True),
+            "every": quantity(
+                "Not more often (with now(): so often); without it at each cut.", DURATION, "0s", zero=True
+            ),
             "refresh": words("full: all of it is made again each time.", get_args(Refresh), "incremental"),
             **written(),
         },

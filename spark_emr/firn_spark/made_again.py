@@ -1,5 +1,8 @@
 """Tables that are made of other tables, all of each made again at once: mirrors that pipelines make, and views."""
 
+from dataclasses import replace
+from datetime import UTC, datetime
+
 from pyspark.sql import SparkSession
 
 from firn.config.model import Config
@@ -55,7 +58,8 @@ def _refreshed(context: RangeContext, config: Config, view: View) -> Outcome:
     if sources is not None:
         streams = sources.streams_below(view)
         newest = {name: cut for name in streams if (cut := cuts.last(context.store, name)) is not None}
-        outcome = refresh(context, view, sources.cut_of(view, newest), whole=True)
+        at = replace(sources.cut_of(view, newest), now=datetime.now(UTC))
+        outcome = refresh(context, view, at, whole=True)
     if outcome is None:
         read = " and ".join(map(str, view.sources))
         raise CannotRebuild(f"there is no cut yet that has {read}, which {view.table} reads")

@@ -3,6 +3,7 @@
 import hashlib
 from collections import Counter
 from collections.abc import Mapping
+from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from firn.config.views import View
 from firn.errors import TransientError
 from firn.tables.outcome import Outcome
 from firn.tables.table_state import EPOCH, REFRESHES
-from firn.views.cut import Told, ViewCut, is_overtaken, told
+from firn.views.cut import Told, ViewCut, is_overtaken, moment, told
 from firn_sql.source_types import arrow_type
 
 if TYPE_CHECKING:
@@ -31,12 +32,18 @@ def refresh(catalog: "Catalog", stream: str, settings: StreamConfig, view: View,
     table = catalog.load(view.table)
     before = told(table.state().ancestry) if table else None
     sources = _sources(catalog, settings, view, at)
-    now = Told(view.sha, {name: (one.uuid, snapshot) for name, (one, snapshot) in sources.items()}, at.epochs)
+    now = Told(
+        view.sha, {name: (one.uuid, snapshot) for name, (one, snapshot) in sources.items()}, at.epochs,
+        moment(view, at, before),
+    )  # fmt: skip
     if before is not None and is_overtaken(now, before, lambda name, *of: follows(sources[name][0], *of)):
         raise TransientError(f"{view.table} is of a newer cut")
-    if before is not None and (before.sql, before.sources) == (now.sql, now.sources):
+    if before is not None and before.has_rows_of(now):
         return None
-    columns, rows = queried(view.sql, {name: (one, snapshot) for name, (one, snapshot) in sources.items()})
+    columns, rows = queried(at_moment(view.sql, now.now), sources)
+    is_of_time_alone = before is not None and (before.sql, before.sources) == (now.sql, now.sources)
+    if is_of_time_alone and table is not None and rows == table.snapshots[table.current or 0].rows:
+        return None
     if table is None:
         catalog.create(view.table, columns, {"firn.mode": "view", "firn.stream": stream})
         table = catalog.load(view.table)
@@ -45,6 +52,11 @@ def refresh(catalog: "Catalog", stream: str, settings: StreamConfig, view: View,
     summary = {f"{EPOCH}{REFRESHES}": str(progress + 1), **now.summary()}
     snapshot = catalog.replace(table, REFRESHES, progress, columns, rows, summary)
     return Outcome(str(view.table), tuple(map(str, view.sources)), mode="view", snapshot_id=snapshot)
+
+
+def at_moment(sql: str, now: datetime | None) -> str:
+    """A query with a moment written out."""
+    return sql if now is None else sql.replace("now()", f"TIMESTAMPTZ '{now.isoformat()}'")
 
 
 def queried(sql: str, sources: Sources) -> tuple[tuple[Column, ...], dict[Key, Row]]:

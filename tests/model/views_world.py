@@ -24,12 +24,12 @@ from firn.log import cuts, holds, job_closed_marker, layout, pause, published_co
 from firn.log.store import Store
 from firn.runs.job_runs import Run
 from firn.views import view_state
-from firn.views.cut import told
+from firn.views.cut import Told, told
 from firn.views.due import Under
 from firn.views.view_sources import ViewSources, sources_of
 from tests.faults.calls import Died, Gate, WatchedStore
 from tests.model.memory_lake import Call, Catalog, MemoryLake
-from tests.model.memory_views import newest, queried
+from tests.model.memory_views import at_moment, newest, queried
 
 START: Final = datetime(2026, 11, 21, 12, tzinfo=UTC)
 MINUTE: Final = timedelta(minutes=1)
@@ -286,18 +286,24 @@ class Lakes:
         table = self.catalog.tables.get(view.table)
         return table is not None and bag(table.rows()) == self.expected(view)
 
-    def expected(self, view: View, at: Mapping[str, int] | None = None) -> Counter[str]:
-        """Its query over the tables at these cuts, by stream; None: the newest."""
-        return bag([dict(row.values) for row in self._rows(view, at)[1].values()])
+    def expected(
+        self, view: View, at: Mapping[str, int] | None = None, said: Told | None = None, now: datetime | None = None
+    ) -> Counter[str]:
+        """Its query over the tables at these cuts, by stream; None: the newest. Of what goes by the time, at the moment
+        that a snapshot (None: the newest one) says, or `now`."""
+        said = said or told(self.catalog.tables[view.table].state().ancestry)
+        return bag([dict(row.values) for row in self._rows(view, at, said, now)[1].values()])
 
-    def _rows(self, view: View, at: Mapping[str, int] | None) -> Any:
+    def _rows(self, view: View, at: Mapping[str, int] | None, said: Told | None, now: datetime | None = None) -> Any:
         from tests.model.memory_lake import Snapshot
 
         views = {one.table: one for stream in self.config.streams.values() for one in stream.views}
         found = {}
         for name in view.sources:
-            if name in views:
-                columns, rows = self._rows(views[name], at)
+            if name in views and views[name].by_clock and said is not None:
+                found[name] = (self.catalog.tables[name], said.sources[name][1])
+            elif name in views:
+                columns, rows = self._rows(views[name], at, None)
                 table = replace(
                     self.catalog.tables[ORDERS], columns=columns, first=tuple(one.name for one in columns), name=name,
                     snapshots={1: Snapshot(1, None, {}, rows)}, current=1,
@@ -305,7 +311,7 @@ class Lakes:
                 found[name] = (table, 1)
             else:
                 found[name] = (self.catalog.tables[name], self._snapshot(name, at))
-        return queried(view.sql, found)
+        return queried(at_moment(view.sql, now or (said.now if said is not None else None)), found)
 
     def _snapshot(self, name: TableName, at: Mapping[str, int] | None) -> int:
         some = set()
@@ -319,14 +325,17 @@ class Lakes:
         """Each snapshot of a view is its query over the tables at the cuts that it names, and these never go back."""
         for view in self.views():
             before: dict[str, int] = {}
+            moment = START
             table = self.catalog.tables[view.table]
             for one in reversed(table.ancestry()):
                 said = told((one.summary,))
                 assert said is not None
                 assert all(said.epochs.get(stream, n) >= n for stream, n in before.items()), view.table
                 before = dict(said.epochs)
+                assert (said.now or moment) >= moment, view.table
+                moment = said.now or moment
                 if said.sql == view.sha:
-                    there = self.expected(view, said.epochs)
+                    there = self.expected(view, said.epochs, said)
                     assert bag([dict(row.values) for row in one.rows.values()]) == there, said.epochs
 
     def standings(self, stream: str) -> dict[TableName, Any]:

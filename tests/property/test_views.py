@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from firn_sql.views.algebra import quoted
+from firn_sql.views.clock import NEVER, Moments
 from firn_sql.views.planner import SourceTable, plan
 from firn_sql.views.refresh import AFTER, BEFORE, NOTHING, Refresh, Within
 from firn_sql.views.sums import with_sums
@@ -146,21 +148,22 @@ JOINS = ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"]
 
 
 @st.composite
-def queries(draw: Any, depth: int = 2) -> tuple[str, Columns]:
-    """A query of the grammar and its columns, c0, c1, …"""
+def queries(draw: Any, depth: int = 2, base: Mapping[str, Columns] = BASE) -> tuple[str, Columns]:
+    """A query of the grammar over the tables `base` and its columns, c0, c1, …"""
     if depth and draw(st.integers(0, 5)) == 0:
-        return draw(unions(depth))
-    text, columns = draw(froms(depth))
+        return draw(unions(depth, base))
+    text, columns = draw(froms(depth, base))
     where = draw(st.none() | conditions(columns))
     if draw(st.integers(0, 3)) == 0:
-        where = f"{where or 'TRUE'} AND {draw(semis(columns))}"
+        where = f"{where or 'TRUE'} AND {draw(semis(columns, base))}"
     text += f" WHERE {where}" if where else ""
     shape = draw(st.sampled_from(["plain", "plain", "group", "group", "distinct", "window", "top", "all"]))
     if shape in ("group", "all"):
         keys = draw(st.lists(values(columns), min_size=shape == "group", max_size=2)) if shape == "group" else []
         made = [*keys, *draw(st.lists(aggregates(columns), min_size=1, max_size=3))]
         text += f" GROUP BY {', '.join(str(i + 1) for i in range(len(keys)))}" if keys else ""
-        text += " HAVING count(*) > 1" if draw(st.integers(0, 3)) == 0 else ""
+        having = draw(st.sampled_from(["", "", " HAVING count(*) > 1", *timed_havings(columns)]))
+        text += having
     else:
         made = draw(st.lists(values(columns), min_size=1, max_size=3))
         if shape == "window":
@@ -175,20 +178,20 @@ def queries(draw: Any, depth: int = 2) -> tuple[str, Columns]:
 
 
 @st.composite
-def unions(draw: Any, depth: int) -> tuple[str, Columns]:
-    parts = [draw(queries(depth - 1)) for _ in range(2)]
+def unions(draw: Any, depth: int, base: Mapping[str, Columns]) -> tuple[str, Columns]:
+    parts = [draw(queries(depth - 1, base)) for _ in range(2)]
     kind = draw(st.sampled_from(["UNION ALL", "UNION"]))
     listed = [f"SELECT CAST({columns[0][0]} AS VARCHAR) AS c0 FROM ({sql})" for sql, columns in parts]
     return f" {kind} ".join(listed), [("c0", "text")]
 
 
 @st.composite
-def froms(draw: Any, depth: int) -> tuple[str, Columns]:
+def froms(draw: Any, depth: int, base: Mapping[str, Columns]) -> tuple[str, Columns]:
     text, columns = "", []
     for number in range(draw(st.integers(1, 2 if depth < 2 else 3))):
-        table, own = draw(st.sampled_from(sorted(BASE.items())))
+        table, own = draw(st.sampled_from(sorted(base.items())))
         if depth and draw(st.integers(0, 2)) == 0:
-            sql, own = draw(queries(depth - 1))
+            sql, own = draw(queries(depth - 1, base))
             table = f"({sql})"
         here = [(f"r{number}.{name}", kind) for name, kind in own]
         table += f" r{number}"
@@ -198,8 +201,10 @@ def froms(draw: Any, depth: int) -> tuple[str, Columns]:
         elif pairs:
             one, other = draw(st.sampled_from(pairs))
             on = f"{one} = {other}"
-            on += f" AND {draw(conditions([*columns, *here]))}" if draw(st.integers(0, 3)) == 0 else ""
+            more = draw(conditions([*columns, *here])) if draw(st.integers(0, 3)) == 0 else ""
+            on += f" AND {more}" if more else ""
             kinds = JOINS if "AND" not in on else JOINS[:2]  # DuckDB has no other with more than equalities
+            kinds = JOINS[:1] if ASKS.search(more) else kinds
             text, columns = f"{text} {draw(st.sampled_from(kinds))} {table} ON {on}", [*columns, *here]
     return text, columns
 
@@ -211,10 +216,31 @@ def values(columns: Columns) -> st.SearchStrategy[tuple[str, str]]:
         "text": ["upper({})", "{} || 'z'", "coalesce({}, '')"],
         "number": ["coalesce({}, 0)", "-({})"],
         "other": ["{}"],
+        "time": ["{}", "date_trunc('day', {})"],
+        "day": ["{}"],
     }
     return plain | plain.flatmap(
         lambda one: st.sampled_from(made[one[1]]).map(lambda form: (form.format(one[0]), one[1]))
     )
+
+
+TIMED = {  # conditions that say something else as time passes
+    "time": [
+        "{} > now() - INTERVAL 2 DAY", "{} <= now()", "{} BETWEEN now() - INTERVAL 1 DAY AND now()",
+        "now() BETWEEN {} AND {} + INTERVAL 1 DAY", "CAST({} AS DATE) = current_date", "{} + INTERVAL 1 DAY > now()",
+        "now() - {} < INTERVAL 36 HOUR", "date_trunc('day', {}) = date_trunc('day', now())", "{} > now() OR {} IS NULL",
+        "{} IN (now(), localtimestamp)", "{} IS DISTINCT FROM today()", "NOT ({} < now() - INTERVAL 1 DAY)",
+        "CASE WHEN {} > now() THEN TRUE END", "CAST({} AS VARCHAR) > CAST(now() AS VARCHAR)", "({} > now()) IS NULL",
+        "{} > now() AT TIME ZONE 'Europe/Berlin'", "{} > NULLIF(current_date, DATE '2026-11-21')", "{} IS NOT NULL",
+    ],
+    "day": ["{} = current_date", "{} >= current_date - 2", "{} > now()", "{} <> today()", "{} = current_date + 1"],
+}  # fmt: skip
+ASKS = re.compile(r"now\(\)|current_date|today\(\)|localtimestamp")
+
+
+def timed_havings(columns: Columns) -> list[str]:
+    """HAVING by the time, where there are times."""
+    return [f" HAVING max({name}) > now() - INTERVAL 1 DAY" for name, kind in columns if kind == "time"]
 
 
 def conditions(columns: Columns) -> st.SearchStrategy[str]:
@@ -223,7 +249,10 @@ def conditions(columns: Columns) -> st.SearchStrategy[str]:
         "text": ["{} = 'p'", "{} IS NOT NULL", "length({}) > 0"],
         "number": ["{} > 0", "{} IS NOT NULL", "{} <= 1 OR {} IS NULL"],
         "other": ["{} IS NOT NULL"],
+        **TIMED,
     }
+    if any(kind in TIMED for _, kind in columns):
+        forms["int"].append("{} < extract(day FROM now()) - 10")
 
     def of(one: tuple[str, str]) -> st.SearchStrategy[str]:
         return st.sampled_from(forms[one[1]]).map(lambda form: f"({form.replace('{}', one[0])})")
@@ -232,8 +261,8 @@ def conditions(columns: Columns) -> st.SearchStrategy[str]:
 
 
 @st.composite
-def semis(draw: Any, columns: Columns) -> str:
-    table, own = draw(st.sampled_from(sorted(BASE.items())))
+def semis(draw: Any, columns: Columns, base: Mapping[str, Columns]) -> str:
+    table, own = draw(st.sampled_from(sorted(base.items())))
     pairs = [(one, other) for one, kind in columns for other, its in own if kind == its]
     if not pairs:
         return "TRUE"
@@ -268,6 +297,8 @@ def aggregates(columns: Columns) -> st.SearchStrategy[tuple[str, str]]:
             "arg_max({}, {})",
         ],
         "other": ["count({})", "count(DISTINCT {})"],
+        "time": ["count({})", "min({})", "max({})"],
+        "day": ["count({})", "min({})"],
     }  # fmt: skip
 
     def of(one: tuple[str, str]) -> st.SearchStrategy[tuple[str, str]]:
@@ -314,13 +345,15 @@ def test_what_changed_makes_the_view_what_its_query_is(sql: str, state: State, c
     check_refresh(sql, state, changes)
 
 
-def check_refresh(sql: str, state: State, changes: Any, known: Mapping[str, Any] = COLUMNS) -> None:
+def check_refresh(
+    sql: str, state: State, changes: Any, known: Mapping[str, Any] = COLUMNS, moments: Moments = NEVER
+) -> None:
     tables = {name: SourceTable(columns_of(text), key) for name, (text, key) in known.items()}
     with duckdb.connect(config={"threads": 1}) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         sources = Tables(connection, [state, after(state, changes)], known)
         found, _ = with_sums(plan(sql, tables), tables, connection)
-        refresh = Refresh(connection, found, sources)
+        refresh = Refresh(connection, found, sources, moments)
         sources.hold(refresh.whole(BEFORE))
         delta = refresh.delta()
         stored = ", ".join(found.stored)

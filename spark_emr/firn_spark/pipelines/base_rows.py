@@ -34,10 +34,19 @@ def all_rows(spark: SparkSession, base: Table, columns: Sequence[Column]) -> Ite
 
 
 def every_row(
-    spark: SparkSession, table: Table, columns: Sequence[Column], snapshot: int | None = None
+    spark: SparkSession,
+    table: Table,
+    columns: Sequence[Column],
+    snapshot: int | None = None,
+    between: tuple[Column, int | None, int | None] | None = None,
 ) -> Iterator[pa.Table]:
-    """These columns of all rows of a table as they were in a snapshot, None: the newest. Raises as all_rows."""
-    files = row_lookup.plan(spark, table, row_lookup.Wanted((), snapshot=snapshot), None)
+    """These columns of all rows of a table as they were in a snapshot, None: the newest. `between`: files in which no
+    row has a value of this column from the one end (values.key_type) to the other may be left out. Raises as
+    all_rows."""
+    wanted = row_lookup.Wanted((), snapshot=snapshot)
+    if between is not None:
+        wanted = row_lookup.Wanted(between[:1], snapshot=snapshot, between=between[1:])
+    files = row_lookup.plan(spark, table, wanted, None)
     objects, ids = Objects(table.state.location), row_lookup.ids_of(table)
     gone = deletes.together(deletes.read(objects, one) for one in files.deletes)
     for path in files.files:

@@ -21,7 +21,7 @@ from firn.config.views import View
 from firn.errors import TerminalError, TransientError
 from firn.tables.outcome import Outcome
 from firn.tables.table_state import EPOCH, MODE, REFRESHES
-from firn.views.cut import SQL, Told, ViewCut, is_overtaken, told
+from firn.views.cut import SQL, Told, ViewCut, is_overtaken, moment, told
 from firn_spark.files.write import Layout, NewFile, layout_of, ordered, rows_of, write_rows
 from firn_spark.merge.landing import land_rows
 from firn_spark.pipelines.base_delta import NoDelta
@@ -31,6 +31,7 @@ from firn_spark.views.row_changes import RowChanges, SharedChanges
 from firn_spark.views.tables_at import TableAt, TablesAt
 from firn_spark.views.view_table import Remake, fits, made, settled
 from firn_sql.views.algebra import Plan, Scan, operators
+from firn_sql.views.clock import NEVER, Moments
 from firn_sql.views.planner import plan
 from firn_sql.views.refresh import AFTER, Refresh
 from firn_sql.views.source_tables import source_table
@@ -65,6 +66,7 @@ class _Work:
     tables: Mapping[str, TableAt]
     table: Table | None
     before: Told | None
+    now: Told
     shared: SharedChanges
     told: dict[str, str | int] = field(default_factory=dict)
 
@@ -98,16 +100,19 @@ def _once(context: RangeContext, view: View, at: ViewCut, shared: SharedChanges,
     if tables is None:
         return None
     before = told(table.state.ancestry) if table is not None else None
-    now = Told(view.sha, _sources(tables), at.epochs)
+    # Who has all of it made again has a reason to believe the clock: a moment of another one's may lie ahead.
+    now = Told(view.sha, _sources(tables), at.epochs, moment(view, at, None if whole else before))
     if before is not None and is_overtaken(now, before, lambda *of: _follows(tables, *of)):
         raise TransientError(f"{view.table} is of a newer cut already, by another job")
     by_others = table.state.rows_by_others if table is not None else 0
-    if not (whole or by_others or before is None) and (before.sql, before.sources) == (now.sql, now.sources):
+    if not (whole or by_others or before is None) and before.has_rows_of(now):
         return None
-    work = _Work(context, view, _since(tables, before, _meant(table, view)), table, before, shared)
+    work = _Work(context, view, _since(tables, before, _meant(table, view)), table, before, now, shared)
     progress = table.state.progress(REFRESHES) if table is not None else 0
     summary = {"firn.format": "1", **now.summary(), f"{EPOCH}{REFRESHES}": str(progress + 1)}
     landed = _landed(work, summary, whole)
+    if landed is None:
+        return None
     outcome = Outcome(str(view.table), tuple(map(str, view.sources)), mode=VIEW, progress=progress)
     outcome.way |= {"lookup": "view", **work.told}
     outcome.snapshot_id = landed
@@ -216,8 +221,9 @@ def _since(
     return found
 
 
-def _landed(work: _Work, summary: Mapping[str, str], whole: bool) -> int:
-    """Commits the view. -> its snapshot. Raises what the commit of any table raises."""
+def _landed(work: _Work, summary: Mapping[str, str], whole: bool) -> int | None:
+    """Commits the view. -> its snapshot; None if only time has passed, and changes nothing: then it still is what its
+    newest snapshot says. Raises what the commit of any table raises."""
     query = _query(str(work.view.table), work.view.sql, work.view.full, _as_planned(work.tables))
     summary = {**summary, SHAPE: query.stored.shape, COLUMNS: _columns_of(work, query)}
     why = "asked for" if whole else _why_whole(work, query)
@@ -226,7 +232,8 @@ def _landed(work: _Work, summary: Mapping[str, str], whole: bool) -> int:
     if not why and work.table is not None:
         try:
             with connected() as connection:
-                return _snapshot(_with_changes(work, query, connection, work.table, summary))
+                found = _with_changes(work, query, connection, work.table, summary)
+                return None if found is None else _snapshot(found)
         except NoDelta as error:
             why = str(error)
     work.told["whole"] = why[:200]
@@ -255,6 +262,8 @@ def _why_whole(work: _Work, query: _Query) -> str:
         return "refresh: full"
     if work.before.sql != work.view.sha:
         return "its SQL is another one"
+    if query.plan.by_clock and work.before.now is None:
+        return "it does not say of which moment it is"
     if work.table.state.rows_by_others:
         return "others wrote rows into it"
     shape = next((one[SHAPE] for one in work.table.state.ancestry if SHAPE in one), None)
@@ -306,8 +315,8 @@ def _bound(name: str, sql: str, full: bool, planned: _Planned, connection: Conne
 
 def _with_changes(
     work: _Work, query: _Query, connection: Connection, table: Table, summary: Mapping[str, str]
-) -> Table:
-    """Raises NoDelta."""
+) -> Table | None:
+    """Raises NoDelta. None if nothing but the moment is another."""
     spark, between, changed = work.context.spark, work.shared.between, dict[str, RowChanges]()
     for low, one in work.tables.items():
         if one.since is not None and one.since != one.until:
@@ -317,12 +326,16 @@ def _with_changes(
     work.told["changes"] = sum(found.rows for found in changed.values())
     sources = TablesAt(spark, connection, work.tables, query.needed, changed, table, query.stored)
     with failures(str(work.view.table)):
-        delta = Refresh(connection, query.plan, sources).delta() if changed else None
+        moments = _moments(work)
+        is_other = changed or (query.plan.by_clock and moments[0] != moments[1])
+        delta = Refresh(connection, query.plan, sources, moments).delta() if is_other else None
         rows, ids = None, pa.array([], pa.binary())
         if delta is not None:
             gone = connection.sql(f"SELECT {query.stored.identity(query.stored.ids)} AS id FROM {delta.gone}")
             ids = gone.to_arrow_table()["id"].combine_chunks()
             rows = connection.sql(query.stored.rows(f"SELECT * FROM {delta.come}")).to_arrow_table()
+    if delta is None and work.before is not None and work.before.sources == work.now.sources:
+        return None
     places = sources.places_of(table, ids)
     if sum(map(len, places.values())) != len(ids):
         raise NoDelta(f"{len(ids)} of its rows were to go, and it has {sum(map(len, places.values()))} of these")
@@ -330,6 +343,11 @@ def _with_changes(
     cells = _cells(layout_of(table), query.stored, rows)
     land_rows(spark, table, cells, places, work.view.rule.write, summary, REFRESHES)
     return work.context.tables.look_again(table)
+
+
+def _moments(work: _Work) -> Moments:
+    now = work.now.now or NEVER[1]
+    return (work.before.now if work.before is not None else None) or now, now
 
 
 def _as_whole(work: _Work, query: _Query, connection: Connection, summary: Mapping[str, str]) -> Table:
@@ -341,7 +359,7 @@ def _as_whole(work: _Work, query: _Query, connection: Connection, summary: Mappi
     remake, new = Remake.of(context, table, query.stored), list[NewFile]()
     layout = layout_of(remake.table)
     with failures(str(work.view.table)):
-        rows = query.stored.rows(Refresh(connection, query.plan, sources).whole(AFTER))
+        rows = query.stored.rows(Refresh(connection, query.plan, sources, _moments(work)).whole(AFTER))
         for some in _portions(connection.sql(rows).to_arrow_reader(_BATCH)):
             cells = _cells(layout, query.stored, some)
             count += len(cells)

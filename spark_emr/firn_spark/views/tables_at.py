@@ -20,13 +20,15 @@ from firn_spark.tables.columns import arrow_type
 from firn_spark.tables.evolve import Table
 from firn_spark.views.row_changes import RowChanges
 from firn_sql.views.algebra import column, quoted
-from firn_sql.views.refresh_port import AFTER, NOTHING, Within, listed
+from firn_sql.views.refresh_port import AFTER, NOTHING, Span, Within, listed
 from firn_sql.views.stored import Stored
 from firn_sql.views.view_connection import Connection
 
 _MOST_VALUES: Final = 100_000  # that rows are looked up by: for more all are read
 _UUID: Final = "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"  # as a column of them is read
 _ID: Final = Column(IDENTITY, BINARY)
+_TIMES: Final = {"timestamp": 1, "timestamptz": 1, "date": 86_400_000_000}  # microseconds of what files tell them in
+_TIMES_IN_SQL: Final = frozenset({"DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"})
 
 
 @dataclass(frozen=True)
@@ -158,19 +160,41 @@ class TablesAt:
             if asked in self._found:
                 return self._found[asked]
             by = {at.in_sql(one.name): one for one in at.columns}
-            values = self._values(within, [by[name] for name in names if name in by])
+            key = [by[name] for name in names if name in by]
+            if isinstance(within, Span) and key:
+                if (ends := self._ends(within, key[0])) is not None:
+                    columns = self._columns(source)
+                    rows = base_rows.every_row(self._spark, at.table, columns, at.until, (key[0], *ends))
+                    self._found[asked] = self._made(columns, rows, at)
+                    return self._found[asked]
+                return self._every(source)
+            values = self._values(within, key)
             if values is not None and len(values) == len(names):
-                key = [by[name] for name in names if name is not None]
                 columns = self._columns(source)
                 wanted = row_lookup.Wanted(key, some=values, snapshot=at.until)
                 rows = base_rows.rows_with(self._spark, at.table, wanted, columns)
                 self._found[asked] = self._made(columns, rows, at)
                 return self._found[asked]
+        return self._every(source)
+
+    def _every(self, source: str) -> str:
+        at = self._tables[source]
         if source not in self._whole:
             columns = self._columns(source)
             every = base_rows.every_row(self._spark, at.table, columns, at.until)
             self._whole[source] = self._made(columns, every, at)
         return self._whole[source]
+
+    def _ends(self, within: Span, column: Column) -> tuple[int | None, int | None] | None:
+        """The least and the greatest that a column may be, as files tell it; None if they don't."""
+        kinds = {str(one) for one in self._connection.sql(f"SELECT * FROM {within.table}").types}
+        if column.type.name not in _TIMES or not kinds <= _TIMES_IN_SQL:
+            return None
+        unit = _TIMES[column.type.name]
+        least, most = (f"{end} // {unit}" for end in ("epoch_us(min(w0))", "epoch_us(max(w1))"))
+        asked = f"SELECT {least}, {most} FROM (SELECT w0::TIMESTAMPTZ w0, w1::TIMESTAMPTZ w1 FROM {within.table})"
+        ((low, high),) = self._connection.execute(asked).fetchall()
+        return low, high
 
     def _values(self, within: Within, key: Sequence[Column]) -> list[pa.Array] | None:
         """What the columns of a look-up may be; None if they are too many, or of types that are not looked up by."""

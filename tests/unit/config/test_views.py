@@ -169,6 +169,8 @@ GOOD = "SELECT a FROM shop.orders"
          "namespace that no pattern fills, such as views.a, or a rule app.a: {ignore: true} beside that one"),
         (of(GOOD, "crm.a"), "or a rule crm.a: {ignore: true} beside that one"),
         (of(GOOD)[:-1] + ", every: 5}", "v.a.every: '5' is not a duration; write 5s"),
+        (of(GOOD + " WHERE a > now()"), "v.a.every: is missing, and the SQL asks for the time"),
+        (of(GOOD + " WHERE a > today()")[:-1] + ", every: 0}", "v.a.every: is 0, and the SQL asks for the time"),
         (of(GOOD)[:-1] + ", every: 2d}", "v.a.every: '2d' is not from 1s to 24h"),
         (of(GOOD)[:-1] + ", refresh: fast}", "v.a.refresh: 'fast' is not a way to refresh; write incremental or full"),
         (of(GOOD)[:-1] + ", key: [a]}", "v.a.key: is not a setting: the rows of a view are told apart by"),

@@ -5,6 +5,7 @@ tests/integration/spark/test_views_read.py.
 """
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,7 @@ class Viewed(Ground):
             for name in view.sources:
                 table = self.catalog.load_table(name.identifier)
                 sources[str(name)] = FreshTable(self.catalog, Look(self.store), name.identifier, table)
-            of = FreshView(view, sources, None)
+            of = FreshView(view, sources, None, datetime.now(UTC))
             with connected() as connection:
                 found, how, tables = of.bound(connection)
                 rows = how.rows(Refresh(connection, found, _Tables(connection, found, tables, of.checked)).whole(AFTER))

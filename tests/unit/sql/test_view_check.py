@@ -20,7 +20,7 @@ views:
 
 
 def text(*sqls: str, full: bool = False) -> str:
-    more = ", refresh: full" if full else ""
+    more = ", every: 1h" + (", refresh: full" if full else "")
     return STREAMS + "".join(f"  v.a{i}: {{sql: {sql!r}{more}}}\n" for i, sql in enumerate(sqls))
 
 
@@ -46,6 +46,10 @@ GOOD = [
     "SELECT * EXCLUDE (a) REPLACE (b + 1 AS b) RENAME (c AS d) FROM shop.lines",
     "SELECT id FROM shop.lines QUALIFY row_number() OVER (PARTITION BY a ORDER BY b) = 1",
     'SELECT l."current_date" AS a, "now" AS b FROM shop.lines l',
+    "SELECT a FROM shop.lines WHERE b > now() - INTERVAL 7 DAY AND d = current_date",
+    "SELECT a, max(b) AS m FROM shop.lines GROUP BY a HAVING max(b) > Now()",
+    "SELECT o.a FROM shop.lines o LEFT JOIN shop.customers c ON o.i = c.id AND c.b > now() WHERE o.b < localtimestamp",
+    "SELECT a FROM shop.lines o WHERE EXISTS (SELECT 1 FROM shop.customers c WHERE c.id = o.a AND c.b > today())",
     'SELECT "größe", "a ""b""" AS c FROM "shop"."lines" -- a comment',
 ]
 
@@ -61,8 +65,30 @@ def test_what_may_be_right_passes(sql: str) -> None:
         ("SELECT a FRM shop.orders JOIN shop.customers", "nothing says which tables it reads"),
         ("SELECT a b c FROM shop.orders", "DuckDB can't read it: syntax error"),
         ("SELECT foo(a) AS b FROM shop.orders", "line 1, column 8: foo is not one of the functions that views have"),
-        ("SELECT now() AS b FROM shop.orders", "column 8: now is another time at each refresh; take a time from"),
-        ("SELECT current_date AS b FROM shop.lines", "column 8: current_date is another time at each refresh"),
+        (
+            "SELECT now() AS b FROM shop.orders",
+            "column 8: now is another time at each refresh, and stands outside of a",
+        ),
+        ("SELECT current_date AS b FROM shop.lines", "column 8: now is another time at each refresh"),
+        ("SELECT a FROM shop.lines GROUP BY a, today()", "column 38: now is another time at each refresh"),
+        ("SELECT count(*) FILTER (b > now()) AS n FROM shop.lines", "column 29: now is another time at each refresh"),
+        ("SELECT a FROM shop.lines GROUP BY a HAVING max(b - now()) > 1", "column 52: now is another time"),
+        ("SELECT a FROM shop.lines QUALIFY lag(a, 1, now()) OVER () = 1", "column 44: now is another time"),
+        ("SELECT a FROM shop.lines ORDER BY now() LIMIT 1", "column 35: now is another time at each refresh"),
+        ("SELECT a FROM tumble(shop.lines, now(), INTERVAL 1 DAY)", "column 34: now is another time at each refresh"),
+        ("SELECT a FROM shop.lines WHERE b > current_time", "column 36: current_time reads the clock in a way of its"),
+        (
+            "SELECT a AS current_date FROM shop.lines WHERE b > current_date",
+            "the time here, and there is a column that",
+        ),
+        (
+            "SELECT o.a AS x FROM shop.lines o FULL JOIN shop.lines c ON o.i = c.i AND o.a > now()",
+            "a FULL join compares the time with what it also joins by; write it in the WHERE of a side",
+        ),
+        (
+            "SELECT o.a AS x FROM shop.lines o LEFT JOIN shop.lines c ON o.i = c.i AND o.a > now()",
+            "a LEFT join compares the time with what it also joins by",
+        ),
         ("SELECT read_csv('x') AS b FROM shop.lines", "read_csv reads what is no table of Firn"),
         ("SELECT a FROM shop.orders, read_csv('x')", "TABLE_FUNCTION can't stand in FROM of a view"),
         ("SELECT a FROM shop.lines o JOIN shop.customers c ON o.x < c.y", "nothing makes equal: each change could"),
@@ -129,12 +155,16 @@ def test_what_is_made_whole_each_time_may_say_nearly_all(sql: str) -> None:
     assert "or refresh: full beside the SQL" in problem(sql)
 
 
+def test_a_view_that_is_made_again_each_time_may_have_the_time_anywhere() -> None:
+    check_sql(parse(text("SELECT now() - a AS age, current_date FROM shop.orders GROUP BY ALL", full=True)))
+
+
 @pytest.mark.parametrize(
     ("sql", "told"),
     [
         ("SELECT random() AS r FROM shop.orders", "random gives another value each time"),
-        ("SELECT now() AS r FROM shop.orders", "now is another time at each refresh"),
-        ("SELECT CURRENT_TIMESTAMP AS r FROM shop.orders", "current_timestamp is another time at each refresh"),
+        ("SELECT current_time AS r FROM shop.orders", "current_time reads the clock in a way of its own"),
+        ("SELECT age(a) AS r FROM shop.orders", "age reads the clock in a way of its own"),
         ("SELECT a FROM shop.orders, read_parquet('x')", "read_parquet reads what is no table of Firn"),
         ("SELECT a FROM shop.orders, glob('/*')", "glob reads what is no table of Firn"),
         ("SELECT getenv('HOME') AS h FROM shop.orders", "getenv tells of the machine or session"),

@@ -11,7 +11,7 @@ from firn_sql.configured import check_sql
 from firn_sql.views import functions
 
 PAGE = (Path(__file__).parents[3] / "docs" / "views.md").read_text(encoding="utf-8")
-(EXAMPLE,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+EXAMPLE, TIMED = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 
 
 def test_the_example_passes_the_check() -> None:
@@ -20,6 +20,12 @@ def test_the_example_passes_the_check() -> None:
     found = {str(one.table): one for one in config.streams["shop"].views}
     assert list(found) == ["sales.by_region", "sales.best", "sales.without"]
     assert [one.every for one in found.values()] == [300, 0, 0]
+
+
+def test_the_example_of_time_passes_the_check() -> None:
+    config = parse(EXAMPLE + TIMED.removeprefix("views:\n"))
+    check_sql(config)
+    assert [one.every for one in config.streams["shop"].views if one.by_clock] == [3600, 300]
 
 
 def test_the_refusal_is_what_the_check_says() -> None:

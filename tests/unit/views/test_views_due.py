@@ -15,6 +15,7 @@ from firn.config.views import View
 from firn.log import cuts
 from firn.log.cuts import Cut
 from firn.tables.failures import Failure
+from firn.views.cut import Told, ViewCut, moment, told
 from firn.views.due import Under, ViewStanding, begun, done, failed, next_turn
 from firn.views.view_sources import ViewSources, sources_of
 from firn.views.view_state import ViewState, ViewStates, is_failing
@@ -201,3 +202,43 @@ def test_what_a_person_should_look_at() -> None:
 
 def test_a_long_error_is_cut() -> None:
     assert len(failed(ViewState(), Failure("terminal", "x" * 9_000), NOW, "c").error or "") == 500
+
+
+RECENT = view("recent", "lake.orders", every=3600, sql="SELECT a FROM lake.orders WHERE a > now()")
+OVER = view("over", "v.recent", sql="SELECT 1")
+HOUR = datetime(2026, 3, 1, 13, tzinfo=UTC)
+
+
+def test_a_view_that_asks_for_the_time_is_due_at_each_multiple_though_nothing_changes() -> None:
+    found = standings((RECENT, OVER), {"recent": refreshed(RECENT), "over": refreshed(OVER, NOW, NEWEST, RECENT)})
+    assert [(one.behind, one.due) for one in found.values()] == [(False, HOUR), (False, HOUR)]
+    assert not standings((HOURLY,), {"hourly": refreshed(HOURLY)})["hourly"].due
+
+
+def test_a_view_over_one_that_time_has_changed_is_behind_until_it_is_of_that_moment() -> None:
+    later = HOUR + timedelta(seconds=5)
+    states = {"recent": refreshed(RECENT, later), "over": refreshed(OVER, NOW, NEWEST, RECENT)}
+    found = standings((RECENT, OVER), states)
+    assert (found["recent"].behind, found["over"].behind) == (False, True)
+    assert found["over"].is_due(later)
+    states["over"] = refreshed(OVER, later, NEWEST, RECENT)
+    found = standings((RECENT, OVER), states)
+    assert [(one.behind, one.due) for one in found.values()] == [(False, HOUR + timedelta(hours=1))] * 2
+
+
+def test_a_view_over_it_waits_for_its_own_interval() -> None:
+    slow = replace(OVER, every=86_400)
+    states = {"recent": refreshed(RECENT), "over": refreshed(slow, NOW, NEWEST, RECENT)}
+    assert standings((RECENT, slow), states)["over"].due == datetime(2026, 3, 2, tzinfo=UTC)
+
+
+def test_a_moment_is_never_before_that_of_the_last_refresh() -> None:
+    before = Told(RECENT.sha, {}, {}, HOUR)
+    assert moment(RECENT, ViewCut({}, {}, NOW), before) == HOUR
+    assert moment(RECENT, ViewCut({}, {}, NOW), None) == NOW
+    assert moment(TOTALS, ViewCut({}, {}, NOW), before) is None
+    assert told((before.summary(),)) == before
+    assert told((Told(TOTALS.sha, {}, {}).summary(),)) == Told(TOTALS.sha, {}, {})
+    with pytest.raises(ValueError, match="no moment"):
+        moment(RECENT, ViewCut({}, {}), None)
+    assert told(({**before.summary(), "firn.view.now": "soon"},)) is None, "all of it is made again"

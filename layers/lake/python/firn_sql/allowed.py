@@ -135,11 +135,13 @@ def refusal(function: str) -> tuple[str, str]:
 
 def refusal_in_view(function: str) -> tuple[str, str]:
     """The same of a function in a view."""
-    if function in (NOW | _CLOCK):
+    if function in NOW:
         return (
-            f"{function} is another time at each refresh",
-            "take a time from the rows, or write it in the query that reads the view",
+            f"{function} is another time at each refresh, and stands outside of a condition",
+            "write it in WHERE, such as created > now() - INTERVAL '7 days', or in the query that reads the view",
         )
+    if function in _CLOCK:
+        return f"{function} reads the clock in a way of its own", "write now() in WHERE, or CAST(now() AS DATE)"
     if function in _VOLATILE:
         return f"{function} gives another value each time", "take the value from the rows, or md5(…) of their columns"
     if function in ("glob", "query", "query_table") or function.startswith(_FILES):

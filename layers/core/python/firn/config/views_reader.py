@@ -146,11 +146,16 @@ def _view(table: TableName, section: Section, sources: tuple[TableName, ...], ca
     rule = read_sql_table(section, care, str(table), str(table), VIEW)
     if rule.bloom == "key":
         section.note("bloom", "key says nothing of a view, which has none; write bloom: [order_id]")
-    every = section.parsed("every", quantities.seconds_or_none, 0, "60s")
+    every = section.parsed("every", quantities.seconds_or_none, -1, "60s")
     refresh: Refresh = section.choice("refresh", Refresh, "way to refresh", "incremental")
     sql = section.node("sql")
     text = sql.text if isinstance(sql, Scalar) else ""
-    return View(table, text, sources, rule, every, refresh == "full", section.line_of("sql"))
+    view = View(table, text, sources, rule, max(0, every), refresh == "full", section.line_of("sql"))
+    if view.by_clock and (every == 0 or not section.has("every")):
+        how = "is 0" if section.has("every") else "is missing"
+        why = f"{how}, and the SQL asks for the time: its rows come and go though nothing changes"
+        section.note("every", f"{why}; write how often a job looks at that, every: 1h for example")
+    return view
 
 
 def _check_names(

@@ -1,16 +1,20 @@
-"""What a view is to be of: the newest cut of each stream that feeds what it reads, and what a view's snapshot says."""
+"""What a view is to be of: the newest cut of each stream that feeds what it reads, and a moment; and what a view's
+snapshot says."""
 
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final
 
 from firn.config.names import TableName
+from firn.config.views import View
 
 OF_VIEW: Final = "firn.view."  # so begins what snapshots of views say
 SQL: Final = "firn.view.sql"  # in a snapshot's summary: View.sha of the SQL that made it
 SOURCES: Final = "firn.view.sources"  # the same: JSON, table -> [its UUID, its snapshot] of what it was made of
 CUT: Final = "firn.view.cut"  # the same: JSON, stream -> the cut that it is of
+NOW: Final = "firn.view.now"  # the same: the moment that it is of, if its SQL asks for the time
 
 
 @dataclass(frozen=True)
@@ -20,24 +24,44 @@ class ViewCut:
     epochs     of each stream that feeds them the newest cut
     snapshots  of each table that these cuts name its snapshots there: several where several streams feed it, of which
                the one that has the others among its ancestors counts
+    now        the moment of the refresh: what its SQL asks the time for
     """
 
     epochs: Mapping[str, int]
     snapshots: Mapping[TableName, frozenset[int]]
+    now: datetime | None = None
 
 
 @dataclass(frozen=True)
 class Told:
-    """What the newest refresh says of itself. `sources`: table -> its UUID and snapshot."""
+    """What the newest refresh says of itself. `sources`: table -> its UUID and snapshot; `now`: the moment that it is
+    of, None if its SQL does not ask for the time."""
 
     sql: str
     sources: Mapping[TableName, tuple[str, int]]
     epochs: Mapping[str, int]
+    now: datetime | None = None
 
     def summary(self) -> dict[str, str]:
         """The same for a snapshot's summary."""
         sources = {str(name): list(one) for name, one in sorted(self.sources.items())}
-        return {SQL: self.sql, SOURCES: json.dumps(sources), CUT: json.dumps(dict(sorted(self.epochs.items())))}
+        found = {SQL: self.sql, SOURCES: json.dumps(sources), CUT: json.dumps(dict(sorted(self.epochs.items())))}
+        return found if self.now is None else found | {NOW: self.now.isoformat(timespec="microseconds")}
+
+    def has_rows_of(self, other: "Told") -> bool:
+        """Whether both are of the same query over the same tables at the same moment."""
+        return (self.sql, self.sources, self.now) == (other.sql, other.sources, other.now)
+
+
+def moment(view: View, at: ViewCut, before: Told | None) -> datetime | None:
+    """The moment that a refresh is of: never before that of the last one, whatever clock a job has. None for a view
+    whose SQL does not ask for the time."""
+    if not view.by_clock:
+        return None
+    if at.now is None:
+        raise ValueError(f"{view.table} is refreshed at no moment")
+    now = at.now.astimezone(UTC)
+    return now if before is None or before.now is None else max(now, before.now)
 
 
 def is_overtaken(now: Told, by: Told, follows: Callable[[TableName, int, int], bool]) -> bool:
@@ -66,6 +90,7 @@ def told(ancestry: tuple[Mapping[str, str], ...]) -> Told | None:
             TableName.parse(name): (str(uuid), int(at)) for name, (uuid, at) in json.loads(found[SOURCES]).items()
         }
         epochs = {str(stream): int(n) for stream, n in json.loads(found.get(CUT, "{}")).items()}
-        return Told(found.get(SQL, ""), sources, epochs)
+        now = datetime.fromisoformat(found[NOW]).astimezone(UTC) if NOW in found else None
+        return Told(found.get(SQL, ""), sources, epochs, now)
     except (ValueError, TypeError, AttributeError):
         return None

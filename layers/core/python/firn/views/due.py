@@ -1,6 +1,6 @@
 """Which views are behind, and when a job is to refresh them. Pure, but for what `is_due` reads."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -32,7 +32,8 @@ class ViewStanding:
     cut        what it is to be of, `digest` in short
     state      as noted
     behind     whether it is of something else
-    due        when a job is to refresh it; None: not before something else changes
+    due        when a job is to refresh it; None: not before something else changes. One that goes by the time is due
+               though it is not behind
     waits_for  the table that it reads and that no cut names yet, or the view that it reads and that is behind itself
     """
 
@@ -88,8 +89,10 @@ class Under:
             return ViewStanding(view, cut, digest, state, behind=True, waits_for=missing)
         # One that a job began and did not end may be of anything.
         behind = bool(state.tries) or (state.sql, state.digest) != (view.sha, digest)
+        timed = [below[other.table] for other in self.sources.views_below(view) if self.sources.goes_by_clock(other)]
+        behind = behind or any(_is_newer(one.state, state) for one in timed)
         if not behind:
-            return ViewStanding(view, cut, digest, state, behind=False)
+            return ViewStanding(view, cut, digest, state, behind=False, due=self._due_by_time(view, state, timed))
         due, waits_for = self._due(view, state), None
         for one in (below[other.table] for other in self.sources.views_below(view)):
             if one.behind and one.due is None:
@@ -98,6 +101,15 @@ class Under:
                 waits_for = one.view.table if one.due > due else waits_for
                 due = max(due, one.due)
         return ViewStanding(view, cut, digest, state, behind=True, due=due, waits_for=waits_for)
+
+    def _due_by_time(self, view: View, state: ViewState, below: Sequence[ViewStanding]) -> datetime | None:
+        """When a view is due though nothing that it reads has changed. below: those that it reads and that go by the
+        time: it follows them in the same turn."""
+        own = self._due(view, state)
+        found = [max(own, one.due) for one in below if one.due is not None]
+        if view.by_clock and view.every:
+            found.append(own)
+        return min(found, default=None)
 
     def _due(self, view: View, state: ViewState) -> datetime:
         """When a view that is behind is due by itself."""
@@ -108,6 +120,11 @@ class Under:
         if state.tries and state.due is not None and not fixed:
             due = max(due, state.due)
         return due
+
+
+def _is_newer(below: ViewState, state: ViewState) -> bool:
+    """Whether a view was refreshed since one that reads it."""
+    return below.refreshed_at is not None and (state.refreshed_at is None or state.refreshed_at < below.refreshed_at)
 
 
 def is_due(store: Store, sources: ViewSources, config: str, cut: Cut | None, states: ViewStates, now: datetime) -> bool:
@@ -139,7 +156,7 @@ def failed(state: ViewState, found: Failure, now: datetime, config: str) -> View
 
 
 def done(one: ViewStanding, now: datetime) -> ViewState:
-    """The state of a view that is of its cut now."""
+    """The state of a view that is of its cut, and of this moment."""
     return ViewState(one.view.sha, one.digest, dict(one.cut.epochs), now)
 
 

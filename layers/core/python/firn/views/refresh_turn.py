@@ -5,7 +5,7 @@ less often. Nothing here stops a table: what fails is noted, logged and tried ag
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -53,7 +53,7 @@ class Turn:
                     current.add(one.view.table)
         if check:
             for one in standings:
-                if not one.behind and one.due is None:
+                if not one.behind and one.view.table not in run.tried:
                     run.check(one)
         run.note()
         return run.changed
@@ -81,16 +81,18 @@ class _Run:
         before = self._noted.get(name, ViewState())
         self._noted[name] = due.begun(before, turn.now(), turn.under.config)
         self.note()
-        outcome = turn.refresh(one.view, one.cut)
-        return self._settle(one, outcome, before)
+        # By the moment at which the cuts were read: what came since is of the next turn.
+        outcome = turn.refresh(one.view, replace(one.cut, now=self._begin))
+        return self._settle(one, outcome, before, self._begin)
 
     def check(self, one: ViewStanding) -> None:
-        """Looks at a view that ought to be of its cut."""
+        """Looks at a view that ought to be of its cut, and of the moment that is noted."""
         if self._goes_on():
             self.tried.add(one.view.table)
-            outcome = self._turn.refresh(one.view, one.cut)
+            moment = one.state.refreshed_at or self._begin
+            outcome = self._turn.refresh(one.view, replace(one.cut, now=moment))
             if outcome is not None:
-                self._settle(one, outcome, one.state)
+                self._settle(one, outcome, one.state, moment)
 
     def note(self) -> None:
         """Puts the states, if they are others. Raises StorageUnavailable, UnknownOutcome."""
@@ -105,12 +107,11 @@ class _Run:
             self._stopped = not self._turn.between()
         return not self._stopped
 
-    def _settle(self, one: ViewStanding, outcome: Outcome | None, before: ViewState) -> bool:
+    def _settle(self, one: ViewStanding, outcome: Outcome | None, before: ViewState, moment: datetime) -> bool:
         name, turn = str(one.view.table), self._turn
         now = turn.now()
         if outcome is None or outcome.status != "failed":
-            # By the moment at which the cuts were read: what came since is of the next turn.
-            self._noted[name] = due.done(one, self._begin)
+            self._noted[name] = due.done(one, moment)
             if outcome is not None and outcome.status == "committed":
                 self.changed.append(one.view)
         else:

@@ -31,6 +31,10 @@ class ViewSources:
         """The views that this one reads itself."""
         return [self._by_table[name] for name in view.sources if name in self._by_table]
 
+    def goes_by_clock(self, view: View) -> bool:
+        """Whether its rows are others as time passes, by its own SQL or by that of a view below it."""
+        return view.by_clock or any(map(self.goes_by_clock, self.views_below(view)))
+
     def tables_below(self, view: View) -> frozenset[TableName]:
         """The tables that it reads, through other views too."""
         return self._below[view.table][0]

@@ -1,5 +1,6 @@
 """All tables of a lake, each with what waits for it."""
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeAlias
 
 from pyiceberg.exceptions import NoSuchTableError
@@ -27,6 +28,7 @@ class Fresh:
         self._catalog, self._store = catalog, store
         self._look = Look(store)
         self._known: dict[tuple[str, ...], AsItWillBe] = {}
+        self._now = datetime.now(UTC)
 
     def tables(self) -> list[tuple[str, ...]]:
         """The identifiers of the tables that changes wait for: no commit need have made them yet. By a look of its own:
@@ -48,7 +50,7 @@ class Fresh:
             from firn_lake.fresh.fresh_view import FreshView  # with all that plans views
 
             sources = {str(name): self.table(name.identifier) for name in view.sources}
-            return FreshView(view, sources, self._load(identifier))
+            return FreshView(view, sources, self._load(identifier), self._now)
         mirror = self._look.mirror(TableName(*identifier)) if len(identifier) == 2 else None
         if mirror is None:
             return FreshTable(self._catalog, self._look, identifier, self._load(identifier))

@@ -5,6 +5,7 @@ that the next refresh gives.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
@@ -21,7 +22,7 @@ from firn.changes.metadata_columns import IDENTITY, METADATA
 from firn.config.sql_text import SqlRefused
 from firn.config.views import View
 from firn.errors import TerminalError
-from firn.views.cut import told
+from firn.views.cut import ViewCut, moment, told
 from firn_lake.fresh.following_table import FollowingTable
 from firn_lake.fresh.fresh_rows import FreshTable, RowsToCome
 from firn_lake.fresh.pending import NotFresh
@@ -31,6 +32,7 @@ from firn_lake.reading.versions import Version, version_at
 from firn_lake.schemas.arrow_types import arrow_schema, cast
 from firn_lake.tables import key_of
 from firn_sql.views.algebra import Plan, Scan, operators, quoted
+from firn_sql.views.clock import Moments
 from firn_sql.views.planner import SourceTable, plan
 from firn_sql.views.refresh import AFTER, Refresh
 from firn_sql.views.refresh_port import Within, listed
@@ -48,12 +50,23 @@ _BATCH: Final = 10_000
 
 
 class FreshView:
-    """As FreshTable. `sources`: the tables that the view reads, by name."""
+    """As FreshTable. `sources`: the tables that the view reads, by name; `now`: the moment at which it is read."""
 
     def __init__(
-        self, view: View, sources: "Mapping[str, FreshTable | FollowingTable | FreshView]", table: "Table | None"
+        self,
+        view: View,
+        sources: "Mapping[str, FreshTable | FollowingTable | FreshView]",
+        table: "Table | None",
+        now: datetime,
     ) -> None:
-        self._view, self._sources, self._table = view, sources, table
+        self._view, self._sources, self._table, self._now = view, sources, table, now
+
+    @property
+    def moments(self) -> Moments:
+        """What now() is in its SQL: never before what it is in the view as it is stored."""
+        before = told(state_of(self._table).ancestry) if self._table is not None else None
+        now = moment(self._view, ViewCut({}, {}, self._now), before) or self._now
+        return now, now
 
     @property
     def table(self) -> "Table | None":
@@ -68,7 +81,8 @@ class FreshView:
         state = state_of(self._table)
         before = told(state.ancestry)
         if (
-            state.rows_by_others
+            self._view.by_clock
+            or state.rows_by_others
             or before is None
             or before.sql != self._view.sha
             or set(before.sources) != set(self._view.sources)
@@ -165,7 +179,7 @@ class FreshViewRows(RowsToCome):
             found, how, tables = view.bound(connection)
             try:
                 sources = _Tables(connection, found, tables, view.checked)
-                relation = connection.sql(how.rows(Refresh(connection, found, sources).whole(AFTER)))
+                relation = connection.sql(how.rows(Refresh(connection, found, sources, view.moments).whole(AFTER)))
                 for batch in relation.to_arrow_reader(_BATCH):
                     rows = cast([batch.column(one) for one in kinds.names], kinds)
                     rows = rows if keep is None else rows.filter(keep)

@@ -15,6 +15,8 @@ from firn_sql.parse_tree import Node, all_nodes, written
 
 GUESSED: Final = "firn_guessed"
 """What a node has that is a column of one of several tables whose columns are not known."""
+NOW: Final = "now"
+"""The function that the time of a refresh is in a plan, whatever the SQL calls it."""
 _UNSAID: Final = ("query_location", "query_location_length", GUESSED)
 
 
@@ -247,13 +249,15 @@ class Union(Operator):
 class Query(Operator):
     """What a SELECT gives that is run whole. ids: all columns, and a number among rows that are equal.
 
-    tables  that it reads
-    names   what `sql` calls them
+    tables    that it reads
+    names     what `sql` calls them
+    by_clock  whether it asks for the time
     """
 
     tables: tuple[Scan, ...]
     names: tuple[str, ...]
     sql: str
+    by_clock: bool = False
 
     def inputs(self) -> tuple[Operator, ...]:  # noqa: D102
         return self.tables
@@ -273,9 +277,12 @@ class Plan:
 
     @property
     def group(self) -> Group | None:
-        """The operator whose groups the view's rows are: only projections and filters stand above it."""
+        """The operator whose groups the view's rows are: only projections and filters stand above it, none of which
+        goes by the time."""
         one = self.root
         while isinstance(one, Project | Filter):
+            if isinstance(one, Filter) and reads_now(one.condition.node):
+                return None
             one = one.input
         return one if isinstance(one, Group) else None
 
@@ -286,9 +293,27 @@ class Plan:
         return tuple(dict.fromkeys((*self.root.every, *held)))
 
     @property
+    def by_clock(self) -> bool:
+        """Whether its rows are others as time passes."""
+        return any(
+            (isinstance(one, Filter) and reads_now(one.condition.node)) or (isinstance(one, Query) and one.by_clock)
+            for one in operators(self.root)
+        )
+
+    @property
     def sources(self) -> tuple[str, ...]:
         """The tables that it reads, each once."""
         return tuple(dict.fromkeys(one.source for one in operators(self.root) if isinstance(one, Scan)))
+
+
+def is_now(node: Node) -> bool:
+    """Whether a node of a plan is the time of the refresh."""
+    return node.get("class") == "FUNCTION" and node["function_name"] == NOW
+
+
+def reads_now(node: Node) -> bool:
+    """Whether an expression asks for it."""
+    return any(is_now(one) for one, _ in all_nodes(node))
 
 
 def operators(root: Operator) -> Iterator[Operator]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from firn_sql.parse_tree import Node
-from firn_sql.views.algebra import Expression, Filter, Operator
+from firn_sql.views.algebra import Expression, Filter, Operator, reads_now
 
 
 def conjuncts(node: Node | None) -> list[Node]:
@@ -39,7 +39,7 @@ def equalities(
     found = []
     sides = frozenset(left.columns), frozenset(right.columns)
     for one in conditions:
-        if one.node.get("type") != "COMPARE_EQUAL":
+        if one.node.get("type") != "COMPARE_EQUAL" or reads_now(one.node):
             continue
         a, b = Expression(one.node["left"]), Expression(one.node["right"])
         for first, second in ((a, b), (b, a)):

@@ -7,6 +7,7 @@ from firn_sql.check import HIDDEN
 from firn_sql.parse_tree import MAX_DEPTH, Node, Text, all_nodes, parse, too_deep
 from firn_sql.views import algebra, functions
 from firn_sql.views.algebra import Expression, Filter, Group, Operator, Plan, Project, Top, Union, Window
+from firn_sql.views.clock import with_one_name
 from firn_sql.views.expressions import aggregates, calls, check, name_of, swapped
 from firn_sql.views.narrowed import narrowed
 from firn_sql.views.relations import Known, Relations, SourceTable
@@ -28,7 +29,7 @@ def plan(sql: str, tables: Mapping[str, SourceTable]) -> Plan:
     Raises SqlRefused; Undecided where that depends on columns of open tables.
     """
     text = Text(sql.encode())
-    tree = parsed(sql, text)
+    tree = parsed(sql, text, tables)
     is_open = any(one.open for one in tables.values())
     planner = _Planner(text, tables, _mentioned(tree) if is_open else ())
     root, names = planner.query(tree, {}, None)
@@ -44,8 +45,9 @@ def plan(sql: str, tables: Mapping[str, SourceTable]) -> Plan:
     return Plan(same_sums(narrowed(root)), names)
 
 
-def parsed(sql: str, text: Text) -> Node:
-    """The tree of a view's query. Raises SqlRefused where it is none, or too large."""
+def parsed(sql: str, text: Text, tables: Mapping[str, SourceTable]) -> Node:
+    """The tree of a view's query, in which the time is now() alone. Raises SqlRefused where it is none, or too
+    large."""
     if len(text.utf8) > MOST_BYTES:
         raise text.refuse(0, f"it has more than {MOST_BYTES:,} bytes", "write a view over another one")
     try:
@@ -59,7 +61,7 @@ def parsed(sql: str, text: Text) -> Node:
             raise too_deep(text, 0)
     if selects > MOST_SELECTS:
         raise text.refuse(0, f"there are more than {MOST_SELECTS} SELECTs", "write a view over another one")
-    return tree
+    return with_one_name(tree, text, {name.lower() for one in tables.values() for name in one.seen})
 
 
 def _mentioned(tree: Node) -> Sequence[str]:
@@ -142,7 +144,7 @@ class _Planner(Relations):
         qualify = scope.resolved(node["qualify"]) if node.get("qualify") else None
         everything = [*values, *filter(None, [having, qualify])]
         for one in everything:
-            check(one.node, self._text)
+            check(one.node, self._text, timed=one is having or one is qualify)
         is_grouped = bool(node["group_sets"]) or node["aggregate_handling"] == "FORCE_AGGREGATES"
         is_grouped = is_grouped or having is not None or any(aggregates(one.node) for one in everything)
         if is_grouped:
@@ -256,6 +258,7 @@ class _Planner(Relations):
         calls: dict[str, Expression] = {}
         for value in values:
             for one in aggregates(value.node):
+                check(one, self._text)
                 functions.check_call(one, self._text)
                 if any(inner is not one and functions.is_aggregate(inner) for inner, _ in all_nodes(one)):
                     raise functions.refusal_within(self._text, one)
@@ -281,6 +284,7 @@ class _Planner(Relations):
         found: dict[str, Expression] = {}
         common: list[Expression] | None = None
         for one in calls:
+            check(one, self._text)
             if any(inner is not one and inner.get("class") == "WINDOW" for inner, _ in all_nodes(one)):
                 raise functions.refusal_within(self._text, one)
             found.setdefault(Expression(one).said, Expression(functions.settled_window(one, root.ids, self._text)))

@@ -5,13 +5,15 @@ below it touches; these are computed for the cut before and the cut after, and w
 kept between two refreshes but what the view itself holds.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import count
 
 import duckdb
 
 from firn_sql.parse_tree import parse
-from firn_sql.views import rendered
+from firn_sql.views import rendered, time_changes
 from firn_sql.views.algebra import (
     Expression,
     Filter,
@@ -30,20 +32,25 @@ from firn_sql.views.algebra import (
     alone_in,
     column,
     quoted,
+    reads_now,
 )
-from firn_sql.views.refresh_port import AFTER, BEFORE, NOTHING, Delta, Sources, Within, listed
+from firn_sql.views.clock import NEVER, Moments, at, query_at
+from firn_sql.views.refresh_port import AFTER, BEFORE, NOTHING, Delta, Sources, Span, Within, listed, named, through
 
 __all__ = ["AFTER", "BEFORE", "NOTHING", "Refresh", "Within"]
 
 
 class Refresh:
     """One refresh of a view, on a connection that it makes temporary tables in. Raises duckdb.Error where an expression
-    fails."""
+    fails. moments: what now() is before and after."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, plan: Plan, sources: Sources) -> None:
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, plan: Plan, sources: Sources, moments: Moments = NEVER
+    ) -> None:
         self._connection = connection
         self._plan = plan
         self._sources = sources
+        self._moments = moments
         self._numbers = count()
         self._made: list[str] = []
 
@@ -126,7 +133,7 @@ class Refresh:
         for scan, name in zip(node.tables, node.names, strict=True):
             columns = [f"{one} AS {quoted(scan.names[one])}" for one in scan.columns]
             tables.append(f"{name} AS (SELECT {listed(columns)} FROM ({self._rows(scan, cut, None)}))")
-        return f"WITH {', '.join(tables)} SELECT * FROM ({node.sql})"
+        return f"WITH {', '.join(tables)} SELECT * FROM ({query_at(node.sql, self._moments[min(cut, AFTER)])})"
 
     # Rows at a cut
 
@@ -135,16 +142,17 @@ class Refresh:
         if isinstance(node, Scan):
             return self._scan(node, cut, within)
         if isinstance(node, Filter):
+            rows = self._rows(node.input, cut, within)
             return (
-                f"SELECT {listed(node.every)} FROM ({self._rows(node.input, cut, within)}) WHERE {node.condition.sql}"
+                f"SELECT {listed(node.every)} FROM ({rows}) WHERE {at(node.condition, self._moments[min(cut, AFTER)])}"
             )
         if isinstance(node, Project):
-            below = _through(within, (*node.ids, *node.columns), (*map(column, node.ids), *node.values))
+            below = through(within, (*node.ids, *node.columns), (*map(column, node.ids), *node.values))
             return self._outside(within, below, rendered.projected(node, self._rows(node.input, cut, below)), node)
         if isinstance(node, Join):
             return self._joined(node, cut, within)
         if isinstance(node, Group):
-            below = _through(within, node.ids, node.keys) if within else None
+            below = through(within, node.ids, node.keys) if within else None
             return self._outside(within, below, rendered.grouped(node, self._rows(node.input, cut, below)), node)
         if isinstance(node, Window):
             below = self._only(within, lambda one: one in node.partition)
@@ -172,7 +180,7 @@ class Refresh:
     def _scan(self, node: Scan, cut: int, within: Within | None) -> str:
         of_columns = self._only(within, lambda one: one.column is not None)
         asked = self._sources.rows(
-            node.source, cut, [node.names[one] for one in node.every], _named(of_columns, node.names)
+            node.source, cut, [node.names[one] for one in node.every], named(of_columns, node.names)
         )
         rows = _renamed(node, asked)
         return rows if within is None else within.semi_join(rows, node.every)
@@ -195,8 +203,12 @@ class Refresh:
         found = self._only(within, lambda one: one.column == start or one.columns <= columns)
         if found is None or all(one.column != start for one in found.values):
             return found
+        if isinstance(found, Span) and node.number > 1:
+            return None
         newest = Expression(parse(f"SELECT {node.newest}")["select_list"][0])
         values = tuple(newest if one.column == start else one for one in found.values)
+        if node.number == 1:
+            return replace(found, values=values)
         listing = ", ".join(
             f"w{i} + {node.hop.times('firn_n.n')} AS w{i}" if one.column == start else f"w{i}"
             for i, one in enumerate(found.values)
@@ -214,7 +226,7 @@ class Refresh:
         for one, its in zip(node.branches, rows, strict=True):
             kinds = zip(one.columns, self._kinds(one.columns, its), united, strict=True)
             values = [column(name) if own == kind else _cast(name, kind) for name, own, kind in kinds]
-            found.append(_through(within, node.columns, values))
+            found.append(through(within, node.columns, values))
         return found
 
     def _kinds(self, columns: Sequence[str], rows: str) -> Sequence[str]:
@@ -254,13 +266,11 @@ class Refresh:
         if isinstance(node, Query):
             return self._net(node.every, *(self._rows(node, cut, None) for cut in (BEFORE, AFTER)))
         below = self._delta(node.inputs()[0])
+        if isinstance(node, Filter):
+            return self._filter_delta(node, below)
         if below is None:
             return None
         both = [f"SELECT * FROM {one}" for one in (below.gone, below.come)]
-        if isinstance(node, Filter):
-            return self._net(
-                node.every, *(f"SELECT {listed(node.every)} FROM ({one}) WHERE {node.condition.sql}" for one in both)
-            )
         if isinstance(node, Project):
             return self._net(node.every, *(rendered.projected(node, one) for one in both))
         if isinstance(node, Hops):
@@ -286,6 +296,14 @@ class Refresh:
                 node.every, *(rendered.top(node, self._rows(node.input, cut, None)) for cut in (BEFORE, AFTER))
             )
         raise AssertionError(type(node))
+
+    def _filter_delta(self, node: Filter, below: Delta | None) -> Delta | None:
+        is_timed = reads_now(node.condition.node)
+        some = time_changes.spans(self._connection, node, self._moments, self._table) if is_timed else []
+        if below is None and not some:
+            return None
+        rows = partial(self._rows, node.input, AFTER)
+        return self._net(node.every, *time_changes.sides(node, self._moments, below, some, rows, self._table))
 
     def _join_delta(self, node: Join) -> Delta | None:
         sides = [(node.left, node.left_keys), (node.right, node.right_keys)]
@@ -395,20 +413,3 @@ def _as(name: str, kind: str, other: str) -> str:
 
 def _renamed(node: Scan, rows: str) -> str:
     return f"SELECT {', '.join(f'{quoted(node.names[one])} AS {one}' for one in node.every)} FROM ({rows})"
-
-
-def _named(within: Within | None, names: Mapping[str, str]) -> Within | None:
-    """What a source may be asked for: values that are columns of its own, by the source's names."""
-    if within is None:
-        return None
-    return Within(tuple(column(names[one.column or ""]) for one in within.values), within.table)
-
-
-def _through(within: Within | None, columns: Sequence[str], values: Sequence[Expression]) -> Within | None:
-    """A condition on columns as one on what they are computed from. None if it is on others too."""
-    known = dict(zip(columns, values, strict=True))
-    if within is None:
-        return None
-    if not all(one.columns <= known.keys() for one in within.values):
-        return None
-    return Within(tuple(one.over(known) for one in within.values), within.table)

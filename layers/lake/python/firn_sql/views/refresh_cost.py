@@ -21,8 +21,10 @@ from firn_sql.views.algebra import (
     Window,
     alone_in,
     column,
+    reads_now,
     replaced,
 )
+from firn_sql.views.clock import compared
 
 CHANGED: Final = 1_000
 """Rows that change in a table, for an estimate."""
@@ -104,6 +106,8 @@ def _what(node: Operator) -> str:
 def _kept(node: Operator, *, is_root: bool, sums: bool) -> str:
     if isinstance(node, Scan):
         return "what changed in it"
+    if isinstance(node, Filter) and reads_now(node.condition.node):
+        return _timed(node)
     if isinstance(node, Filter | Hops):
         return "row by row"
     if isinstance(node, Join):
@@ -117,6 +121,18 @@ def _kept(node: Operator, *, is_root: bool, sums: bool) -> str:
     if isinstance(node, Sessions):
         return "sessions of touched keys made again" if node.keys else "made again from all rows"
     return "made again from all rows" if isinstance(node, Top) else "each query by itself"
+
+
+def _timed(node: Filter) -> str:
+    """How a filter is kept that goes by the time."""
+    found = compared(node.condition)
+    if found is None:
+        return "all rows at each refresh: write a column > now() - INTERVAL …, with now() on one side alone"
+    origins = [(one.value, _origin(node.input, one.value)) for one in found]
+    told = ", ".join(dict.fromkeys(_words(node.input, [value]) for value, _ in origins))
+    if all(origin is not None for _, origin in origins):
+        return f"row by row, and as time passes rows whose {told} it has passed"
+    return f"row by row, and as time passes of all rows those whose {told} it has passed"
 
 
 def _words(node: Operator, values: Sequence[Expression]) -> str:

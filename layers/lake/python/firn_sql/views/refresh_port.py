@@ -1,10 +1,10 @@
 """What a refresh of a view asks of whoever has the tables, and the conditions and changes that it speaks of."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from firn_sql.views.algebra import Expression
+from firn_sql.views.algebra import Expression, column
 
 BEFORE: Final = 0
 AFTER: Final = 1
@@ -54,11 +54,40 @@ class Within:
 
 
 @dataclass(frozen=True)
+class Span(Within):
+    """Rows whose one value lies from w0 to w1 of any row of a table of the connection, both included."""
+
+    def semi_join(self, rows: str, columns: Sequence[str]) -> str:
+        """As Within says."""
+        return f"SELECT {listed(columns)} FROM ({rows}) SEMI JOIN {self.table} ON {self.holds}"
+
+    @property
+    def holds(self) -> str:
+        """Whether a row is in it, beside one of the table."""
+        return f"coalesce(TRY(({self.values[0].sql}) BETWEEN w0 AND w1), FALSE)"
+
+
+@dataclass(frozen=True)
 class Delta:
     """Rows that went and rows that came: tables of the connection."""
 
     gone: str
     come: str
+
+
+def named(within: Within | None, names: Mapping[str, str]) -> Within | None:
+    """What a source may be asked for: values that are columns of its own, by the source's names."""
+    if within is None:
+        return None
+    return replace(within, values=tuple(column(names[one.column or ""]) for one in within.values))
+
+
+def through(within: Within | None, columns: Sequence[str], values: Sequence[Expression]) -> Within | None:
+    """A condition on columns as one on what they are computed from. None if it is on others too."""
+    known = dict(zip(columns, values, strict=True))
+    if within is None or not all(one.columns <= known.keys() for one in within.values):
+        return None
+    return replace(within, values=tuple(one.over(known) for one in within.values))
 
 
 def listed(columns: Sequence[str]) -> str:

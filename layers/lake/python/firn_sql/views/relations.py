@@ -9,7 +9,7 @@ from typing import Final
 from firn_sql.check import HIDDEN
 from firn_sql.parse_tree import Node, Text, all_nodes, first_place, offset
 from firn_sql.views import algebra
-from firn_sql.views.algebra import Expression, Hops, Join, Operator, Scan, Sessions
+from firn_sql.views.algebra import Expression, Hops, Join, Operator, Scan, Sessions, reads_now
 from firn_sql.views.conditions import all_of, comparison, conjuncts, equalities, filtered, subquery
 from firn_sql.views.expressions import check, no_rows
 from firn_sql.views.scope import Item, Perhaps, Scope, Undecided, of_columns
@@ -107,7 +107,7 @@ class Relations(ABC):
         """Conditions on single rows. Raises SqlRefused."""
         found = [scope.resolved(one) for one in nodes]
         for one in found:
-            check(one.node, self._text)
+            check(one.node, self._text, timed=where in ("WHERE", "ON"))
             no_rows(one.node, where, self._text)
         return found
 
@@ -265,11 +265,27 @@ class Relations(ABC):
         used = {one.said for one, _, _ in equal}
         others = [one for one in conditions if one.said not in used]
         keys = tuple(dict.fromkeys((one, other) for _, one, other in equal))
+        timed = [one for one in others if reads_now(one.node)]
+        others = [one for one in others if one not in timed]
+        if kind != "INNER" and timed:
+            left, right = self._timed(node, left, right, kind, timed)
         columns = left.columns if kind in ("SEMI", "ANTI") else (*left.columns, *right.columns)
         flags = (self._new() if kind in ("RIGHT", "FULL") else "", self._new() if kind in ("LEFT", "FULL") else "")
         ids = left.ids if kind in ("SEMI", "ANTI") else (*left.ids, *right.ids, *filter(None, flags))
         equals = tuple(one for one, _ in keys), tuple(other for _, other in keys)
-        return Join(columns, ids, left, right, kind, *equals, all_of(others), flags)
+        root = Join(columns, ids, left, right, kind, *equals, all_of(others), flags)
+        return filtered(root, timed) if kind == "INNER" else root
+
+    def _timed(
+        self, node: Node, left: Operator, right: Operator, kind: str, conditions: Sequence[Expression]
+    ) -> tuple[Operator, Operator]:
+        """The sides of a join, of which the one whose rows may be left out has conditions of its own, by the time."""
+        side = {"LEFT": right, "RIGHT": left, "SEMI": right, "ANTI": right}.get(kind)
+        if side is None or any(not one.columns <= frozenset(side.columns) for one in conditions):
+            why = f"a {kind} join compares the time with what it also joins by"
+            raise self._refuse(node, why, "write it in the WHERE of a side: JOIN (SELECT … WHERE created > now() …) ON")
+        side = filtered(side, conditions)
+        return (side, right) if kind == "RIGHT" else (left, side)
 
     def _semi(self, root: Operator, scope: Scope, node: Node, known: Known) -> Operator:
         """EXISTS, NOT EXISTS and IN, as joins."""

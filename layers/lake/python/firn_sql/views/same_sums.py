@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from firn_sql.parse_tree import Node
-from firn_sql.views.algebra import Expression, Filter, Group, Join, Operator, Project, Union, Window
+from firn_sql.views.algebra import Expression, Filter, Group, Join, Operator, Project, Union, Window, reads_now
 
 _SUMS: Final = frozenset({
     "sum", "avg", "mean", "stddev", "stddev_samp", "stddev_pop", "variance", "var_samp", "var_pop",
@@ -19,9 +19,13 @@ def same_sums(root: Operator) -> Operator:
     are only looked at."""
     if isinstance(root, Group | Window):
         return replace(root, input=_settled(root.input))
-    if isinstance(root, Project) or (isinstance(root, Filter) and _is_of_groups(root)):
+    if isinstance(root, Project) or (isinstance(root, Filter) and _is_of_groups(root) and not _is_timed(root)):
         return replace(root, input=same_sums(root.input))
     return _settled(root)
+
+
+def _is_timed(node: Filter) -> bool:
+    return reads_now(node.condition.node)  # groups come and go by the time, and are compared
 
 
 def _is_of_groups(node: Operator) -> bool:

@@ -27,7 +27,7 @@ def with_sums(plan: Plan, tables: Mapping[str, SourceTable], connection: duckdb.
     """The plan with its groups kept as sums, and ""; or the plan as it is, and why they can't be."""
     group = plan.group
     if group is None:
-        return plan, "its rows are not groups"
+        return plan, "its rows are not groups, or some come and go by the time alone"
     above: list[Operator] = []
     one: Operator = plan.root
     while one is not group:

@@ -10,6 +10,7 @@ from firn_sql import allowed
 from firn_sql.check import HIDDEN
 from firn_sql.parse_tree import Node, Text, all_nodes, first_place, offset
 from firn_sql.views import functions
+from firn_sql.views.algebra import is_now
 from firn_sql.views.planner import SourceTable, Undecided, parsed, plan
 from firn_sql.views.scope import Perhaps
 from firn_sql.views.time_windows import NAMES, table_of
@@ -31,7 +32,7 @@ def check_view(
     full     whether all of it is made again each time
     """
     text = Text(sql.encode())
-    tree = parsed(sql, text)
+    tree = parsed(sql, text, {})
     _check_tables(tree, sources, text)
     check_values(tree, text)
     if full:
@@ -65,7 +66,7 @@ def check_full(tree: Node, text: Text) -> None:
             raise text.refuse(here, "this tells of tables, not of rows", "write SELECT … FROM and a table")
         if node.get("type") == "TABLE_FUNCTION" and node["function"]["function_name"].lower() in NAMES:
             raise text.refuse(here, "windows of time are kept by what changed alone", "leave out refresh: full")
-        if node.get("class") in ("FUNCTION", "WINDOW") and low and low not in _FULL:
+        if node.get("class") in ("FUNCTION", "WINDOW") and low and low not in _FULL and not is_now(node):
             raise text.refuse(here, *allowed.refusal_in_view(low))
         for one in (*node.get("column_names", ()), node.get("alias") or ""):
             if one.lower().startswith(HIDDEN):

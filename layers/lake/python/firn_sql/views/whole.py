@@ -6,7 +6,7 @@ import duckdb
 
 from firn_sql.check import HIDDEN
 from firn_sql.parse_tree import Node, Text, all_nodes, offset, written
-from firn_sql.views.algebra import Plan, Query, Scan, quoted
+from firn_sql.views.algebra import Plan, Query, Scan, quoted, reads_now
 from firn_sql.views.no_rows import NoRows
 from firn_sql.views.planner import SourceTable, parsed
 from firn_sql.views.refresh_port import AFTER, listed
@@ -21,7 +21,7 @@ def whole_plan(sql: str, tables: Mapping[str, SourceTable], connection: duckdb.D
     Raises SqlRefused, also where DuckDB can't bind it.
     """
     text = Text(sql.encode())
-    tree = parsed(sql, text)
+    tree = parsed(sql, text, tables)
     check_values(tree, text)
     check_full(tree, text)
     scans = {name: _scan(name, table, i) for i, (name, table) in enumerate(tables.items())}
@@ -43,7 +43,8 @@ def whole_plan(sql: str, tables: Mapping[str, SourceTable], connection: duckdb.D
             raise text.refuse(0, f"it gives two columns {name[:60]!r}, or one of Firn's own", "write AS another name")
         seen.add(name.lower())
     columns = tuple(f"c{i}" for i in range(len(names)))
-    return Plan(Query(columns, (*columns, "n"), inputs, tuple(map(_name, inputs)), query), tuple(names))
+    made = Query(columns, (*columns, "n"), inputs, tuple(map(_name, inputs)), query, reads_now(tree))
+    return Plan(made, tuple(names))
 
 
 def _bound(
