@@ -5,6 +5,7 @@ tests/integration/spark/test_views_read.py.
 """
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ from firn_lake.fresh.pending import Look, NotFresh
 from firn_lake.http_api import Query, answer_query
 from firn_lake.lake import Lake
 from firn_lake.reading.rows import Rows
+from firn_lake.refs.keep import drop_cut, keep_cut
+from firn_lake.refs.names import RefRefused
 from firn_lake.refs.rollback import CannotRollBack
 from firn_lake.sql.duck import NOTES, Limits
 from firn_lake.sql.query import query
@@ -186,6 +189,48 @@ def test_at_a_cut_a_view_is_as_it_was_of_that_cut(viewed: Viewed) -> None:
         query(lake.catalog, sql, cut=before)
     with pytest.raises(NoSuchMoment, match="a view of what spec feeds"):
         query(lake.catalog, sql, cut=cuts.make("other", 3, "2026-11-21T00:00:00.000Z", {}))
+
+
+def test_a_kept_cut_holds_the_views_of_its_tables_too(viewed: Viewed) -> None:
+    """Under that name, after expiry, as they were; until it is dropped."""
+    kept_at, told = datetime(2026, 11, 21, tzinfo=UTC), list[str]()
+    one = viewed.land(row(1, 10, "a"), row(2, 11, "a"))
+    kept = keep_cut(viewed.catalog, viewed.store, "month-end", one, kept_at, told.append)
+    assert (sorted(kept.views), sorted(kept.tables), told) == (["lake.over", "lake.sums"], [
+        "lake.over", "lake.sums", "lake.t"], [])  # fmt: skip
+    held = {name: _at(viewed.catalog.load_table(name))[1] for name in VIEWS}
+    assert kept.views == held
+    viewed.catalog.load_table("lake.t").delete("id = 1")
+    viewed.epoch += 1
+    viewed.refresh()
+    assert keep_cut(viewed.catalog, viewed.store, "month-end", one, kept_at) == kept  # the same again
+    for name in VIEWS:
+        table = viewed.catalog.load_table(name)
+        table.maintenance.expire_snapshots().older_than(datetime.now(UTC) + timedelta(days=1)).commit()
+        assert viewed.catalog.load_table(name).metadata.refs["month-end"].snapshot_id == held[name]
+    sql = "SELECT s.size, o.groups FROM lake.sums s, lake.over o WHERE s.size = o.size"
+    for which in ("month-end", one.n):
+        found = query(viewed.catalog, sql, cut=viewed.lake.cut(which))
+        assert found.to_pylist() == [{"size": 2, "groups": 1}]
+        assert NOTES.encode() not in found.schema.metadata
+    assert viewed.lake.sql(sql).pylist() == [{"size": 1, "groups": 1}]
+    with pytest.raises(RefRefused, match="holds cut"):
+        viewed.lake.table("lake.sums").drop("month-end")
+    drop_cut(viewed.catalog, viewed.store, "month-end")
+    assert not [name for name in VIEWS if "month-end" in viewed.catalog.load_table(name).metadata.refs]
+
+
+def test_a_view_that_no_snapshot_has_of_a_cut_keeps_none_from_being_kept(viewed: Viewed) -> None:
+    told = list[str]()
+    one = viewed.land(row(1, 10, "a"))
+    viewed.catalog.drop_table("lake.over")
+    of_before = cuts.make("spec", one.n - 1, one.made_at, one.tables)
+    kept = keep_cut(viewed.catalog, viewed.store, "early", of_before, viewed.now, told.append)
+    assert (kept.views, len(told)) == ({}, 2)
+    assert "the view lake.sums is not kept: the view lake.sums has no snapshot of cut" in told[0]
+    assert "lake.over is not made yet" in told[1]
+    late = cuts.make("spec", one.n + 1, one.made_at, one.tables)
+    assert [*keep_cut(viewed.catalog, viewed.store, "late", late, viewed.now).views] == ["lake.sums"]
 
 
 def test_a_fresh_view_has_what_waits_for_its_tables(viewed: Viewed) -> None:
