@@ -238,7 +238,7 @@ class _Job:
                 )
                 yield told(str(part.name), done.line())
             else:
-                place = vended_keys.store_at(table.state.location)
+                place = vended_keys.store_at(table.state.location, table.state.location)
                 others = orphans.places_of_others(self._spark, table, self._is_ours)
                 removed = orphans.remove(
                     self._spark, table, place, care.expiry.orphan_seconds, now, others=others, dry_run=dry

@@ -45,9 +45,10 @@ class _Life:
 
 @dataclass(frozen=True)
 class Keys:
-    """What obstore is told of one S3, for what begins with `prefix`; nothing where the job's own keys are good for it.
-    Its text shows no secret."""
+    """What obstore is told of one S3, for what begins with `prefix`, of the table at `owner`; nothing where the job's
+    own keys are good for it. Its text shows no secret."""
 
+    owner: str
     prefix: str
     options: tuple[tuple[str, str], ...] = field(repr=False)
 
@@ -59,8 +60,7 @@ class Keys:
         return options | {"credential_provider": lambda: held}
 
 
-_known: dict[str, Keys] = {}
-_spoken_of: dict[str, frozenset[str]] = {}  # a table's location -> prefixes of when it was last looked at
+_known: dict[str, dict[str, Keys]] = {}  # by the table's location, and by prefix: as it was last looked at
 _lives: dict[str, _Life] = {}  # by the table's name
 
 
@@ -68,7 +68,7 @@ def remember(java: Any, name: str, location: str, properties: Mapping[str, str])
     """Notes the keys that came with an org.apache.iceberg.Table at `location`, in place of those that came with it
     before. `name`, `properties`: the table's. Raises TransientError where the catalog gives out none and signs requests
     itself: no table is at fault, and what Python reads and writes can't be signed so."""
-    before = _lives.pop(name, None)
+    before, owner = _lives.pop(name, None), spelled(location)
     if not location.startswith(_S3):
         return
     io = java.io()
@@ -88,14 +88,13 @@ def remember(java: Any, name: str, location: str, properties: Mapping[str, str])
         whole = not prefix.partition("://")[2]
         found |= dict.fromkeys([one for one in places if whole or _is_below(spelled(prefix), one)], more)
         found |= {} if whole else {spelled(prefix): more}
-    for prefix, told in found.items():
-        _known[prefix] = Keys(prefix, tuple(sorted(_options(told, os.environ).items())) if _KEY in told else ())
+    _known[owner] = {
+        prefix: Keys(owner, prefix, tuple(sorted(_options(told, os.environ).items())) if _KEY in told else ())
+        for prefix, told in found.items()
+    }
     if names := frozenset(told[_KEY] for told in found.values() if _KEY in told):
         came = before.came if before is not None and before.names == names else time.time()  # it was only looked again
         _lives[name] = _Life(names, came, min(filter(None, map(_end, given)), default=None))
-    for prefix in _spoken_of.get(location, frozenset()) - found.keys():
-        _known.pop(prefix, None)
-    _spoken_of[location] = frozenset(found)
 
 
 def _told(properties: Any) -> dict[str, str]:
@@ -139,10 +138,11 @@ def _options(properties: Mapping[str, str], environment: Mapping[str, str]) -> d
     return {name: value for name, value in told.items() if value}
 
 
-def of(location: str) -> Keys | None:
-    """The keys to a file; None where its catalog gave none, and the job's own are good for it."""
-    folder = spelled(location)
-    while (found := _known.get(folder)) is None and "/" in folder:  # of s3://lake/t there are none to s3://lake/t2
+def of(location: str, owner: str) -> Keys | None:
+    """The keys to a file of the table that lies at `owner`; None where its catalog gave none, and the job's own are
+    good for it. No path says whose file it is: those of several tables may lie in one folder."""
+    mine, folder = _known.get(spelled(owner), {}), spelled(location)
+    while (found := mine.get(folder)) is None and "/" in folder:  # of s3://lake/t there are none to s3://lake/t2
         folder = folder.rpartition("/")[0]
     return found if found is not None and found.options else None
 
@@ -151,19 +151,21 @@ def _is_below(folder: str, place: str) -> bool:
     return f"{place}/".startswith(f"{folder}/")
 
 
-def store_at(location: str, root: str = "") -> Store:
-    """The store at `root`, or at the location itself, with the keys to the location. Raises as open_store."""
-    keys = of(location)
+def store_at(location: str, owner: str, root: str = "") -> Store:
+    """The store at `root`, or at the location itself, with the keys to the location. `owner`: as `of` has it. Raises as
+    open_store."""
+    keys = of(location, owner)
     return open_store(root or location, keys=keys.told() if keys is not None else None)
 
 
 def planned() -> Sequence[Keys]:
     """All keys, to go along with tasks."""
-    found = tuple(dict(_known).values())  # other threads look at other tables
+    found = tuple(one for some in dict(_known).values() for one in some.values())  # other threads look at other tables
     return found if any(one.options for one in found) else ()
 
 
 def take(keys: Sequence[Keys]) -> None:
     """In a task: these are the keys, and no others that an earlier task on its worker had."""
     _known.clear()
-    _known.update((one.prefix, one) for one in keys)
+    for one in keys:
+        _known.setdefault(one.owner, {})[one.prefix] = one

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from firn.deployment.target import find_stack
-from firn.deployment.terminal import ago, print_json, print_table
+from firn.deployment.terminal import ago, counted, print_json, print_table, say
 from firn_cli import completion
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 
@@ -31,7 +31,7 @@ def keep(
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
 ) -> None:
-    """Keep a cut as NAME. Tags its snapshot in each table, so that no expiry removes it. Safe to run again."""
+    """Keep a cut as NAME. Tags its snapshot in each table and view, so that no expiry removes it. Safe to run again."""
     from firn.log.named_cuts import find
     from firn_lake.catalogs.stack_catalog import catalog_of
     from firn_lake.refs.keep import keep_cut
@@ -39,13 +39,14 @@ def keep(
     stack = find_stack(folder, running=False)
     store = stack.store()
     found = find(store, None if cut is None else str(cut), stream)
-    kept = keep_cut(catalog_of(stack), store, name, found, datetime.now(UTC))
+    kept = keep_cut(catalog_of(stack), store, name, found, datetime.now(UTC), lambda line: say(line, err=True))
     if as_json:
-        print_json({"name": kept.name, "stream": kept.cut.stream, "cut": kept.cut.n, "tables": kept.cut.tables})
+        told = {"name": kept.name, "stream": kept.cut.stream, "cut": kept.cut.n, "tables": kept.cut.tables}
+        print_json(told | {"views": kept.views})
         return
-    count = len(kept.cut.tables)
+    views = f" and {counted(len(kept.views), 'view')}" if kept.views else ""
     typer.echo(
-        f"cut {kept.cut.n} of {kept.cut.stream} is kept as {name}, in {count} table{'' if count == 1 else 's'}: "
+        f"cut {kept.cut.n} of {kept.cut.stream} is kept as {name}, in {counted(len(kept.cut.tables), 'table')}{views}: "
         f'firn query --cut {name} "SELECT …"'
     )
 
@@ -61,9 +62,11 @@ def drop(
     from firn_lake.refs.keep import drop_cut
 
     stack = find_stack(folder, running=False)
-    gone = drop_cut(catalog_of(stack), stack.store(), name).cut
+    dropped = drop_cut(catalog_of(stack), stack.store(), name)
+    gone = dropped.cut
     if as_json:
-        print_json({"dropped": name, "stream": gone.stream, "cut": gone.n, "tables": gone.tables})
+        told = {"dropped": name, "stream": gone.stream, "cut": gone.n, "tables": gone.tables}
+        print_json(told | {"views": dropped.views})
         return
     typer.echo(f"cut {gone.n} of {gone.stream} is no longer kept as {name}: its snapshots go when they are old enough")
 

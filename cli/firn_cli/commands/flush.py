@@ -23,7 +23,7 @@ def command(
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
 ) -> None:
-    """Commit everything sent so far and wait for it."""
+    """Commit everything sent so far and wait for it, and for the views over it."""
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
     from rich.table import Column
 
@@ -52,6 +52,8 @@ def command(
         say(f"{one.stream}: {told(one, datetime.now(UTC))}")
         for table, reason in one.quarantined.items():
             say(f"{one.stream}: {table} is quarantined ({reason}) and stays behind: see firn status", err=True)
+        for view, reason in one.views.items():
+            say(f"{one.stream}: the view {view} stays behind: {reason}", err=True)
 
 
 def told(one: StreamFlushed, now: datetime) -> str:

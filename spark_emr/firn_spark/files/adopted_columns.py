@@ -30,15 +30,17 @@ def lasting(before: Before, changes: Iterable[RowChange]) -> set[Key]:
     }
 
 
-def values_at(places: Sequence[tuple[str, int] | None], fields: Sequence[pa.Field]) -> dict[str, pa.ChunkedArray]:
-    """The values that rows of data files (file and row; None: of no row) have in some columns of the table
+def values_at(
+    home: str, places: Sequence[tuple[str, int] | None], fields: Sequence[pa.Field]
+) -> dict[str, pa.ChunkedArray]:
+    """The values that rows of data files (file and row; None: of no row) have in some columns of the table at `home`
     (values.file_field), as these are now. Raises LostRace, StorageUnavailable."""
     wanted: dict[str, list[int]] = {}
     for place in sorted({place for place in places if place is not None}):
         wanted.setdefault(place[0], []).append(place[1])
     if not wanted:
         return {field.name: values.untold(len(places), field) for field in fields}
-    objects = Objects(next(iter(wanted)))
+    objects = Objects(home)
     with ThreadPoolExecutor(objects.at_once) as pool:
         parts = list(pool.map(lambda path: _values_in(objects, path, wanted[path], fields), wanted))
     each = ((path, row) for path, rows in wanted.items() for row in rows)

@@ -125,7 +125,7 @@ def _together(old: Iterable[OldFile]) -> Iterator[list[OldFile]]:
 
 
 def _stay(layout: Layout, some: Sequence[OldFile]) -> Iterator[pa.Table]:
-    objects = Objects(some[0].path)
+    objects = Objects(layout.home)
 
     def parts(file: OldFile) -> Iterator[pa.Table]:
         told = (deletes.read(objects, one).get(file.path) for one in file.deletes)

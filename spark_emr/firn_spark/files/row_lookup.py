@@ -87,13 +87,15 @@ class Wanted:
 class Files:
     """The data files of one snapshot that may hold the wanted rows, and the delete files that may name rows of them. A
     position delete names its data file, so that which belong together need not be asked. `defaults`: defaults_in;
-    `ends`: what bounds tell of the key's first column, of files that are planned before the values are known."""
+    `ends`: what bounds tell of the key's first column, of files that are planned before the values are known; `home`:
+    where the table lies."""
 
     wanted: Wanted
     files: Sequence[str] = ()
     deletes: Sequence[DeleteFile] = ()
     defaults: Mapping[str, pa.Field] = field(default_factory=dict)
     ends: Mapping[str, Ends] = field(default_factory=dict)
+    home: str = ""
 
     def open(self) -> Sequence[str]:
         """The data files that may hold wanted rows, by what is known by now."""
@@ -165,7 +167,7 @@ def plan(spark: SparkSession, table: Table, wanted: Wanted, limits: Limits | Non
         raise readable_files.others_of(scan)
     if limits is not None and sum(one.bytes for one in known) > limits.delete_bytes:
         raise Unfit(f"more than {limits.delete_bytes} bytes of deletes to look through")
-    return Files(wanted, sorted(set(found)), known, defaults_in(table), ends)
+    return Files(wanted, sorted(set(found)), known, defaults_in(table), ends, table.state.location)
 
 
 def _bounded(spark: SparkSession, table: Table, wanted: Wanted, scan: Any) -> tuple[Any, tuple[int, Type] | None]:
@@ -232,7 +234,7 @@ def each(files: Files, one: Callable[[pq.ParquetFile, str, pa.Array], T]) -> lis
     paths = files.open()
     if not paths:
         return []
-    objects = Objects(paths[0])
+    objects = Objects(files.home or paths[0])
     with ThreadPoolExecutor(objects.at_once) as pool:
         gone: dict[str, list[pa.Array]] = {path: [] for path in paths}
         mine = [one for one in files.deletes if one.names is None or one.names in gone]

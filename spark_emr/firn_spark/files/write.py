@@ -53,6 +53,7 @@ class Layout:
     partition  the fields of its partition spec
     order      the columns by which rewritten rows lie: the key's, as far as look-ups search its columns in runs
     locations  where files go: what is before a name, and after it; several where the table spreads them
+    home       where the table lies
     """
 
     fields: tuple[pa.Field, ...]
@@ -63,6 +64,7 @@ class Layout:
     partition: tuple[PartitionField, ...]
     order: tuple[Column, ...]
     locations: Sequence[tuple[str, str]]
+    home: str
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ def layout_of(table: Table) -> Layout:
     order = tuple(known[name] for name in table.key() or () if name in known)
     target, group = parquet_options.target_of(said), parquet_options.row_group_of(said)
     options = parquet_options.options_of(said)
-    return Layout(fields, options, target, group, blooms, partition, order, _locations(table))
+    return Layout(fields, options, target, group, blooms, partition, order, _locations(table), state.location)
 
 
 def _locations(table: Table) -> list[tuple[str, str]]:
@@ -204,7 +206,7 @@ def _written(layout: Layout, partition: tuple[str | None, ...] | None, rows: pa.
     if is_too_long(path):
         path = f"{before}{name.hex}.parquet{after}"
     body = _body(layout, rows)
-    Objects(path).write(path, body)
+    Objects(layout.home).write(path, body)
     return NewFile(path, body.size, len(rows), partition)
 
 
@@ -266,7 +268,7 @@ def write_arrays(spark: SparkSession, table: Table, rows: pa.Table, partition: A
     def write(part: pa.Table) -> Any:
         name, body = f"{uuid.uuid4().hex}.parquet", _body(layout, part)
         path = of_new_file(table.java, name, table.java.spec(), partition)
-        Objects(path).write(path, body)
+        Objects(layout.home).write(path, body)
         return described.data_file(NewFile(path, body.size, len(part), None), partition)
 
     described = _Described(spark, table)

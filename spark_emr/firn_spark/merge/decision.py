@@ -91,7 +91,7 @@ class DecidedRows:
             keys = (key for key, _ in by_rows.in_order(self.decided))
             places = [self.found.places.get(key) if key in lasting else None for key in keys]
             fields = [field for field in layout.fields if field.name in shape.extras]
-            found |= adopted_columns.values_at(places, fields)
+            found |= adopted_columns.values_at(layout.home, places, fields)
         return found
 
     def gone(self) -> deletes.Places:

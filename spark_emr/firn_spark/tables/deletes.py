@@ -198,6 +198,7 @@ class _Writer:
 
     def __init__(self, spark: SparkSession, table: Table) -> None:
         self._java, self._io, self._specs = table.java, table.java.io(), table.java.specs()
+        self._objects = Objects(table.state.location)
         self._config = java_class(spark, "org.apache.iceberg.MetricsConfig").forPositionDelete(table.java)
         self._parquet = java_class(spark, "org.apache.iceberg.parquet.ParquetUtil")
         self._files = java_class(spark, "org.apache.iceberg.FileMetadata")
@@ -211,7 +212,7 @@ class _Writer:
         body, spec = _body(group.files, parts), self._specs.get(group.spec_id)
         partition = group.partition if group.partition is not None and spec.isPartitioned() else None
         path = of_new_file(self._java, f"{uuid.uuid4().hex}-deletes.parquet", spec, partition)
-        Objects(path).write(path, body)
+        self._objects.write(path, body)
         metrics = self._parquet.fileMetrics(self._io.newInputFile(path), self._config)
         builder = self._files.deleteFileBuilder(spec).ofPositionDeletes().withPath(path).withFormat("parquet")
         builder = builder.withFileSizeInBytes(body.size).withMetrics(metrics)

@@ -18,9 +18,10 @@ _REQUESTS_AT_ONCE = 8
 
 class Objects:
     """The files of one table, each in the store of its location: `write.data.path`, or who added files that were there
-    already, may have put some into another one than the table's own."""
+    already, may have put some into another one than the table's own. `location`: the table's."""
 
     def __init__(self, location: str) -> None:
+        self._owner = location
         self._stores: dict[tuple[str, Keys | None], Store] = {}
         self._is_far = not _is_here(location)
 
@@ -66,9 +67,9 @@ class Objects:
         scheme, _, rest = location.partition("://")
         bucket, _, key = rest.partition("/")
         root = spelled(named := f"{scheme}://{bucket}")
-        at = root, vended_keys.of(location)
+        at = root, vended_keys.of(location, self._owner)
         if at not in self._stores:
-            self._stores[at] = vended_keys.store_at(location, root)
+            self._stores[at] = vended_keys.store_at(location, self._owner, root)
         return self._stores[at], key if root == named else below(root, spelled(location)) or key
 
 

@@ -70,7 +70,7 @@ def removal_of(spark: SparkSession, table: Table, places: Places) -> Removal:
     before = _Before(spark, table, places)
     body, blobs = puffin(before.merged(places))
     name = str(table.java.locationProvider().newDataLocation(f"{uuid.uuid4().hex}-deletes.puffin"))
-    Objects(name).write(name, pa.py_buffer(body))
+    Objects(table.state.location).write(name, pa.py_buffer(body))
     return Removal(
         _added(spark, table, name, len(body), before, blobs),
         list(before.java.values()),

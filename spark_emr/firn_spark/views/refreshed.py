@@ -21,7 +21,8 @@ from firn.config.views import View
 from firn.errors import TerminalError, TransientError
 from firn.tables.outcome import Outcome
 from firn.tables.table_state import EPOCH, MODE, REFRESHES
-from firn.views.cut import SQL, Told, ViewCut, is_overtaken, moment, told
+from firn.views.cut import Told, ViewCut, is_overtaken, moment, told
+from firn.views.renamed_columns import COLUMNS, called_in_sql, meant_columns
 from firn_spark.files.write import Layout, NewFile, layout_of, ordered, rows_of, write_rows
 from firn_spark.merge.landing import land_rows
 from firn_spark.pipelines.base_delta import NoDelta
@@ -41,7 +42,6 @@ from firn_sql.views.view_connection import Connection, connected, failures
 from firn_sql.views.whole import whole_plan
 
 SHAPE: Final = "firn.view.shape"  # in a snapshot's summary: Stored.shape of its rows
-COLUMNS: Final = "firn.view.columns"  # the same: JSON, table -> name in the SQL -> id of the column that it means
 _BATCH: Final = 65_536  # rows
 _AT_ONCE: Final = 400_000  # rows that are written as files of their own, and bytes of them
 _AT_ONCE_BYTES: Final = 64 * 1024 * 1024
@@ -107,7 +107,8 @@ def _once(context: RangeContext, view: View, at: ViewCut, shared: SharedChanges,
     by_others = table.state.rows_by_others if table is not None else 0
     if not (whole or by_others or before is None) and before.has_rows_of(now):
         return None
-    work = _Work(context, view, _since(tables, before, _meant(table, view)), table, before, now, shared)
+    meant = meant_columns(table.state.ancestry if table is not None else (), view.sha)
+    work = _Work(context, view, _since(tables, before, meant), table, before, now, shared)
     progress = table.state.progress(REFRESHES) if table is not None else 0
     summary = {"firn.format": "1", **now.summary(), f"{EPOCH}{REFRESHES}": str(progress + 1)}
     landed = _landed(work, summary, whole)
@@ -195,19 +196,6 @@ def _columns(table: Table) -> tuple[tuple[Column, ...], tuple[str, ...]]:
     return columns, table.key() or table.state.named_key() or ()
 
 
-def _meant(table: Table | None, view: View) -> Mapping[str, Mapping[str, int]]:
-    """COLUMNS of the newest refresh, if that was of the same SQL."""
-    summaries = table.state.ancestry if table is not None else ()
-    found = next((one for one in summaries if COLUMNS in one and one.get(SQL) == view.sha), None)
-    return json.loads(found[COLUMNS]) if found is not None else {}
-
-
-def _called(table: Table, meant: Mapping[str, int]) -> dict[str, str]:
-    """What SQL calls columns that have another name now."""
-    names = {int(one["id"]): str(one["name"]) for one in table.state.fields}
-    return {names[i]: name for name, i in meant.items() if i in names and name not in names.values()}
-
-
 def _since(
     tables: Mapping[str, TableAt], before: Told | None, meant: Mapping[str, Mapping[str, int]]
 ) -> dict[str, TableAt]:
@@ -217,7 +205,8 @@ def _since(
     for low, one in tables.items():
         uuid, snapshot = known.get(one.name, ("", None))
         since = snapshot if uuid == one.table.state.uuid else None
-        found[low] = replace(one, since=since, called=_called(one.table, meant.get(str(one.name), {})))
+        called = called_in_sql(one.table.state.fields, meant.get(str(one.name), {}))
+        found[low] = replace(one, since=since, called=called)
     return found
 
 

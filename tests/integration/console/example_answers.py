@@ -26,7 +26,7 @@ from firn_console.contract.stream_pages import (
     Totals,
     Way,
 )
-from firn_console.contract.table_pages import Feed, TableAnswer, TablePage, TableRow, Tier
+from firn_console.contract.table_pages import Feed, TableAnswer, TablePage, TableRow, Tier, ViewShown
 
 AT, LATER = "2026-01-31T12:00:00Z", "2026-01-31T12:05:00Z"
 BATCH = "019c13ec9e00f424398fc3d6fa58"
@@ -167,6 +167,17 @@ table_answer = TableAnswer(
     (Tier("STANDARD", 115, 113_456_789, 2.61), Tier("GLACIER_IR", 5, 9_999_999, 0.00004)),
     "list prices of us-east-1",
     ("a note",),
+)
+VIEW_SQL = "SELECT region, sum(total) AS total FROM shop.orders GROUP BY region"
+view_answer = TableAnswer(
+    TableRow("sales.by_region", ("shop",), "held", 12, 4_096, 1, (), None, AT),
+    (Feed("shop", "shop.orders", "view", (), None, VIEW_SQL),),
+    None,
+    None,
+    (),
+    "list prices of us-east-1",
+    (),
+    ViewShown("shop", {"crm": 4, "shop": 12}, 300, AT, 4_000.0, LATER, None, True, 4, "Conversion Error: 'abc'"),
 )
 letter = LetterRow(
     "shop",
@@ -390,6 +401,7 @@ def everything() -> dict[str, Any]:
         "console/jobs": runs,
         "console/jobs/.+": run_answer,
         "console/tables": tables,
+        "console/tables/sales.by_region": view_answer,
         "console/tables/[^/]+": table_answer,
         "console/actions": actions,
         "console/actions/.+": act,

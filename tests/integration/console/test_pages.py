@@ -7,7 +7,7 @@ import pytest
 
 from firn_console.contract.stream_pages import Overview, Totals
 from tests.integration.console.conftest import SHOTS, Console
-from tests.integration.console.example_answers import BATCH, BEFORE, SNAPSHOT
+from tests.integration.console.example_answers import BATCH, BEFORE, SNAPSHOT, VIEW_SQL
 from tests.integration.console.stand_in import Refused, StandIn
 
 PAGES = {
@@ -39,6 +39,11 @@ PAGES = {
         "tables/shop.orders?view=upkeep",
         "shop.orders",
         ["80 small files", "compacts within 15 min", "GLACIER_IR", "under $0.01"],
+    ),
+    "view": (
+        "tables/sales.by_region?view=upkeep",
+        "sales.by_region",
+        ["Quarantined, 4 tries: Conversion Error: 'abc'", "crm 4, shop 12", "67 min", "every 5 min", VIEW_SQL],
     ),
     "letters": (
         "dead-letters?stream=shop&letter=shop.a1%2F0",

@@ -210,7 +210,7 @@ def test_care_changes_of_type_and_rebuilds_need_no_spark(
     assert {one.path for one in found.files} <= set(listing.paths_of_all(lake.spark, table()))
     left = tmp_path / "warehouse/lake/t/data/left.parquet"
     left.write_bytes(b"nobody's")
-    place = vended_keys.store_at(table().state.location)
+    place = vended_keys.store_at(table().state.location, table().state.location)
     orphans.remove(lake.spark, table(), place, 0, later, others=[])
     assert (left.exists(), rows_of(lake)) == (False, wanted)
     assert expiry.looked_at(lake.spark, table(), facts, Expiry(), datetime.now(UTC)) == set()  # nothing left values out

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,10 @@ from ingress import Ingress
 from firn.deployment import flush_run
 from firn.deployment.flush_run import FlushFailed, flush
 from firn.deployment.stack import Stack
-from firn.log import cuts
+from firn.log import cuts, published_configs
+from firn.views import view_state
+from firn.views.view_state import ViewState, ViewStates
+from firn_cli.commands import flush as flush_command
 
 RUN = "00f1abcd"
 
@@ -62,6 +66,28 @@ def test_a_flush_waits_for_the_cut_of_what_it_sealed(
     assert seen[:2] == ["epoch 3, job pending", "epoch 3, job running"]
     assert json.loads(ingress.requests[0]["body"]) == {"force": True, "stream": "shop"}
     assert ingress.requests[0]["headers"]["X-Firn-Token"] == "of-this-run"
+
+
+def test_a_flush_names_the_views_that_stay_behind(
+    stack: Stack, ingress: Ingress, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = published_configs.publish(
+        stack.store(),
+        "streams: {shop: {tables: {public.orders: {to: shop.orders, key: [id]}}}}\n"
+        "views: {sales.all: {sql: 'SELECT id FROM shop.orders WHERE v'}}\n",
+    )
+    wrong = ViewState(
+        tries=1, due=datetime(9999, 1, 1, tzinfo=UTC), error="no column v", kind="terminal", under=config.sha
+    )
+    view_state.write(stack.store(), "shop", ViewStates(views={"sales.all": wrong}))
+    ingress.answers["/_firn/invoke/dispatch"] = dispatched()
+    states(monkeypatch, ("SUCCESS", lambda: write_cut(stack, 3)))
+    (done,) = flush(stack, "shop", timeout=30)
+    assert done.views == {"sales.all": "it is quarantined: no column v"}
+    monkeypatch.setattr(flush_command, "find_stack", lambda _: stack)
+    monkeypatch.setattr(flush_command, "flush", lambda *_, **__: [done])
+    flush_command.command(stream="shop", timeout=1.0, folder=stack.dir, as_json=False)
+    assert "shop: the view sales.all stays behind: it is quarantined: no column v" in capsys.readouterr().err
 
 
 def test_a_flush_with_nothing_to_do_ends_at_once(stack: Stack, ingress: Ingress) -> None:

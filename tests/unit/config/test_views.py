@@ -197,6 +197,46 @@ def test_a_rule_that_leaves_a_source_table_out_leaves_its_name_to_a_view() -> No
     assert homes(views(of(GOOD, "crm.taken")))["shop"] == ["crm.taken"]
 
 
+NEEDED = """
+streams:
+  web:
+    tables: {clicks: {to: web.clicks, mode: append}}
+    pipelines: {clean: {sql: INSERT INTO web.clean SELECT * FROM clicks}}
+  shop:
+    tables:
+      public.orders: {to: shop.orders, key: [id]}
+      'crm.*': {to: '{schema}.{table}'}
+      # more
+views:
+  v.a: {sql: SELECT a FROM shop.orders}
+  v.b: {sql: SELECT a FROM web.clean JOIN crm.people USING (id)}
+  v.c: {sql: SELECT a FROM v.a JOIN shop.orders USING (a)}
+  v.d: {sql: SELECT a FROM web.clicks}
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("      public.orders: {to: shop.orders, key: [id]}\n", "", ["v.a", "v.c"]),  # a rule
+        ("{to: shop.orders", "{to: shop.bought", ["v.a", "v.c"]),  # its table has another name
+        ("{to: shop.orders, key: [id]}", "{ignore: true}", ["v.a", "v.c"]),
+        ("      # more", "      crm.people: {ignore: true}", ["v.b"]),  # of a pattern's
+        ("      # more", "      crm.people: {to: crm.persons}", ["v.b"]),  # a rule of its own
+        ("    pipelines: {clean: {sql: INSERT INTO web.clean SELECT * FROM clicks}}\n", "", ["v.b"]),
+        (NEEDED[NEEDED.index("  web:") : NEEDED.index("  shop:")], "", ["v.b", "v.d"]),  # a stream
+        ("  v.a: {sql: SELECT a FROM shop.orders}\n", "", ["v.c"]),  # a view
+    ],
+)
+def test_what_a_view_needs_can_t_leave_before_it(before: str, after: str, told: list[str]) -> None:
+    parse(NEEDED)
+    assert before in NEEDED
+    with pytest.raises(ConfigError) as raised:
+        parse(NEEDED.replace(before, after))
+    said = [line for line in str(raised.value).splitlines() if "no rule, pipeline or view makes the table" in line]
+    assert [name for name in ("v.a", "v.b", "v.c", "v.d") if any(f"views.{name}.sql" in line for line in said)] == told
+
+
 def test_two_views_do_not_differ_by_case_alone() -> None:
     assert "17: views.V.a: is but for its capitals the view of line 16" in problem(of(GOOD), of(GOOD, "V.a"))
 

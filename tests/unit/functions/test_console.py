@@ -5,7 +5,7 @@ import json
 import logging
 from base64 import b64decode
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,6 +19,9 @@ from firn.ingest.accept import accept
 from firn.log import cuts, holds, layout, pause
 from firn.log.holds import Quarantine
 from firn.log.published_configs import current, publish
+from firn.tables.failures import Failure
+from firn.views import due, view_state
+from firn.views.view_state import ViewState, ViewStates
 from firn_console import actions
 from firn_console.actions import ACTIONS
 from firn_console.contract import action_pages, job_pages, letter_pages, stream_pages, table_pages
@@ -174,6 +177,33 @@ def test_tables_and_jobs_as_the_log_tells_of_them(ask: Ask, store: FaultyStore) 
     msgspec.convert(jobs, job_pages.RunPage)
     assert (jobs["from_emr"], jobs["why_not"]) == (False, "no EMR Serverless application is set")
     assert ask("jobs/..")["statusCode"] == 404
+
+
+def test_a_view_is_shown_with_what_it_is_of_and_why_it_is_not_refreshed(ask: Ask, store: FaultyStore) -> None:
+    sql = "SELECT id FROM shop.orders"
+    config = publish(store, f"{CONFIG}views:\n  sales.all: {{sql: {sql}, every: 5m}}\n  sales.new: {{sql: {sql}}}\n")
+    now = datetime.now(UTC)
+    for n in (1, 2):
+        cuts.write(store, cuts.make("shop", n, layout.instant(now - timedelta(minutes=7 - n)), {"shop.orders": n}))
+    views = {one.table.table: one for one in config.streams["shop"].views}
+    of = ViewState(views["all"].sha, "of before", {"shop": 1}, now - timedelta(minutes=6))
+    failed = due.failed(of, Failure("terminal", "no column c"), now, config.sha)
+    view_state.write(
+        store, "shop", ViewStates(views={"sales.all": failed, "sales.new": due.begun(ViewState(), now, "")})
+    )
+    rows = {one["table"]: one["state"] for one in ask("tables")["json"]["tables"]}
+    assert rows == {"sales.all": "held", "sales.new": "unknown", "shop.orders": "unknown"}
+    found = msgspec.convert(ask("tables/sales.all")["json"], table_pages.TableAnswer)
+    assert [(one.source, one.mode, one.sql) for one in found.feeds] == [("shop.orders", "view", sql)]
+    one = found.view
+    assert one is not None
+    assert (one.stream, one.cut, one.every) == ("shop", {"shop": 1}, 300)
+    assert (one.quarantined, one.tries, one.error) == (True, 1, "no column c")
+    assert one.refreshed_at == layout.instant(now - timedelta(minutes=6))
+    assert one.behind_seconds is not None
+    assert 290 < one.behind_seconds < 400
+    assert one.due is not None
+    assert msgspec.convert(ask("tables/shop.orders")["json"], table_pages.TableAnswer).view is None
 
 
 ALERTS = """

@@ -5,7 +5,7 @@ tests/integration/spark/test_views_read.py.
 """
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from firn.log.store import open_store
 from firn.tables.snapshot_history import NoSuchMoment
 from firn.tables.table_state import EPOCH
 from firn.views.cut import Told
+from firn.views.renamed_columns import COLUMNS, called_in_sql, meant_columns
 from firn_lake.fresh import fresh_view
 from firn_lake.fresh.fresh_rows import FreshTable
 from firn_lake.fresh.fresh_view import FreshView, FreshViewRows, _Tables
@@ -26,6 +27,8 @@ from firn_lake.fresh.pending import Look, NotFresh
 from firn_lake.http_api import Query, answer_query
 from firn_lake.lake import Lake
 from firn_lake.reading.rows import Rows
+from firn_lake.refs.keep import drop_cut, keep_cut
+from firn_lake.refs.names import RefRefused
 from firn_lake.refs.rollback import CannotRollBack
 from firn_lake.sql.duck import NOTES, Limits
 from firn_lake.sql.query import query
@@ -40,8 +43,9 @@ OVER = "SELECT size, count(*) AS groups, min(v) AS least FROM lake.sums GROUP BY
 VIEWS = {"lake.sums": SUMS, "lake.over": OVER}
 
 
-def with_views(views: dict[str, str]) -> str:
-    return config() + "views:\n" + "".join(f"  {name}: {{sql: {sql!r}}}\n" for name, sql in views.items())
+def with_views(views: dict[str, str], rule: str = "key: [id]", *, full: bool = False) -> str:
+    how = ", refresh: full" if full else ""
+    return config(rule) + "views:\n" + "".join(f"  {name}: {{sql: {sql!r}{how}}}\n" for name, sql in views.items())
 
 
 def row(number: int, lsn: int, v: str, op: str = "c") -> dict[str, Any]:
@@ -84,10 +88,12 @@ class Viewed(Ground):
             of = FreshView(view, sources, None, datetime.now(UTC))
             with connected() as connection:
                 found, how, tables = of.bound(connection)
-                rows = how.rows(Refresh(connection, found, _Tables(connection, found, tables, of.checked)).whole(AFTER))
+                read = _Tables(connection, found, tables, of.checked, of.called)
+                rows = how.rows(Refresh(connection, found, read).whole(AFTER))
                 made = connection.sql(rows).to_arrow_table()
             said = Told(view.sha, {TableName.parse(n): _at(s.table) for n, s in sources.items()}, {"spec": self.epoch})
-            summary = said.summary() | {f"{EPOCH}_view": str(self.epoch)}
+            named = {name: _ids(one.table) for name, one in sources.items()}
+            summary = said.summary() | {f"{EPOCH}_view": str(self.epoch), COLUMNS: json.dumps(named)}
             if not self.catalog.table_exists(view.table.identifier):
                 properties = {"firn.mode": "view", "firn.key": '["_firn_id"]', "firn.stream": "spec"}
                 self.catalog.create_table(view.table.identifier, made.schema, properties=properties)
@@ -95,8 +101,8 @@ class Viewed(Ground):
             write = table.append if table.current_snapshot() is None else table.overwrite
             write(made, snapshot_properties=summary)
 
-    def publish(self, views: dict[str, str]) -> None:
-        self.config = published_configs.publish(self.store, with_views(views))
+    def publish(self, views: dict[str, str], rule: str = "key: [id]", *, full: bool = False) -> None:
+        self.config = published_configs.publish(self.store, with_views(views, rule, full=full))
         self.lake = Lake(self.catalog, lambda: open_store(f"file://{self.folder}/staging"))
 
     def fresh(self, name: str = "lake.sums", **how: Any) -> list[dict[str, Any]]:
@@ -106,6 +112,10 @@ class Viewed(Ground):
 def _at(table: Table) -> tuple[str, int]:
     assert table.metadata.current_snapshot_id is not None
     return str(table.metadata.table_uuid), table.metadata.current_snapshot_id
+
+
+def _ids(table: Table) -> dict[str, int]:
+    return {one.name: one.field_id for one in table.schema().fields}
 
 
 def _ordered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -181,6 +191,48 @@ def test_at_a_cut_a_view_is_as_it_was_of_that_cut(viewed: Viewed) -> None:
         query(lake.catalog, sql, cut=cuts.make("other", 3, "2026-11-21T00:00:00.000Z", {}))
 
 
+def test_a_kept_cut_holds_the_views_of_its_tables_too(viewed: Viewed) -> None:
+    """Under that name, after expiry, as they were; until it is dropped."""
+    kept_at, told = datetime(2026, 11, 21, tzinfo=UTC), list[str]()
+    one = viewed.land(row(1, 10, "a"), row(2, 11, "a"))
+    kept = keep_cut(viewed.catalog, viewed.store, "month-end", one, kept_at, told.append)
+    assert (sorted(kept.views), sorted(kept.tables), told) == (["lake.over", "lake.sums"], [
+        "lake.over", "lake.sums", "lake.t"], [])  # fmt: skip
+    held = {name: _at(viewed.catalog.load_table(name))[1] for name in VIEWS}
+    assert kept.views == held
+    viewed.catalog.load_table("lake.t").delete("id = 1")
+    viewed.epoch += 1
+    viewed.refresh()
+    assert keep_cut(viewed.catalog, viewed.store, "month-end", one, kept_at) == kept  # the same again
+    for name in VIEWS:
+        table = viewed.catalog.load_table(name)
+        table.maintenance.expire_snapshots().older_than(datetime.now(UTC) + timedelta(days=1)).commit()
+        assert viewed.catalog.load_table(name).metadata.refs["month-end"].snapshot_id == held[name]
+    sql = "SELECT s.size, o.groups FROM lake.sums s, lake.over o WHERE s.size = o.size"
+    for which in ("month-end", one.n):
+        found = query(viewed.catalog, sql, cut=viewed.lake.cut(which))
+        assert found.to_pylist() == [{"size": 2, "groups": 1}]
+        assert NOTES.encode() not in found.schema.metadata
+    assert viewed.lake.sql(sql).pylist() == [{"size": 1, "groups": 1}]
+    with pytest.raises(RefRefused, match="holds cut"):
+        viewed.lake.table("lake.sums").drop("month-end")
+    drop_cut(viewed.catalog, viewed.store, "month-end")
+    assert not [name for name in VIEWS if "month-end" in viewed.catalog.load_table(name).metadata.refs]
+
+
+def test_a_view_that_no_snapshot_has_of_a_cut_keeps_none_from_being_kept(viewed: Viewed) -> None:
+    told = list[str]()
+    one = viewed.land(row(1, 10, "a"))
+    viewed.catalog.drop_table("lake.over")
+    of_before = cuts.make("spec", one.n - 1, one.made_at, one.tables)
+    kept = keep_cut(viewed.catalog, viewed.store, "early", of_before, viewed.now, told.append)
+    assert (kept.views, len(told)) == ({}, 2)
+    assert "the view lake.sums is not kept: the view lake.sums has no snapshot of cut" in told[0]
+    assert "lake.over is not made yet" in told[1]
+    late = cuts.make("spec", one.n + 1, one.made_at, one.tables)
+    assert [*keep_cut(viewed.catalog, viewed.store, "late", late, viewed.now).views] == ["lake.sums"]
+
+
 def test_a_fresh_view_has_what_waits_for_its_tables(viewed: Viewed) -> None:
     """As the next refresh makes it, `_firn_id` and all; a view over it too."""
     first = [row(1, 10, "a"), row(2, 11, "a"), row(3, 12, "b")]
@@ -202,6 +254,42 @@ def test_a_fresh_view_has_what_waits_for_its_tables(viewed: Viewed) -> None:
     viewed.land(*first, *more)
     assert {name: _ordered(viewed.lake.table(name).read(metadata=True).pylist()) for name in VIEWS} == shown
     assert {name: viewed.fresh(name, metadata=True) for name in VIEWS} == shown
+
+
+def test_a_fresh_view_goes_on_where_a_column_of_a_table_was_renamed(viewed: Viewed) -> None:
+    """Also where its changes still wait, and for a view over the view."""
+    views = VIEWS | {"lake.each": "SELECT id, n + 1 AS next FROM lake.t WHERE n > 0"}
+    viewed.publish(views)
+    viewed.land(row(1, 10, "a"), row(2, 11, "b"))
+    table = viewed.catalog.load_table("lake.t")
+    with table.update_schema() as update:
+        update.rename_column("n", "amount")
+    assert isinstance(viewed.lake.table("lake.sums").read(fresh=True), Rows)  # the same rows as before
+    viewed.publish(views, "key: [id], renames: {amount: n}")
+    viewed.post([row(3, 20, "a"), row(2, 21, "b", "d")])
+    assert [(one["v"], one["total"], one["ids"]) for one in viewed.fresh()] == [("a", 4, [1, 3])]
+    assert viewed.fresh("lake.over") == [{"size": 2, "groups": 1, "least": "a"}]
+    assert viewed.fresh("lake.each") == [{"id": 1, "next": 2}, {"id": 3, "next": 4}]
+
+
+def test_a_fresh_view_may_be_one_that_runs_whole(viewed: Viewed) -> None:
+    """Of what no view that is kept by what changed may have: a join that compares nothing by =."""
+    less = "SELECT a.id, count(b.id) AS less FROM lake.t a LEFT JOIN lake.t b ON b.id < a.id GROUP BY a.id"
+    viewed.publish({"lake.less": less}, full=True)
+    viewed.land(row(1, 10, "a"), row(2, 11, "b"))
+    viewed.post([row(3, 20, "a"), row(2, 21, "b", "d")])
+    assert viewed.fresh("lake.less") == [{"id": 1, "less": 0}, {"id": 3, "less": 1}]
+
+
+def test_which_columns_a_view_means_is_its_own_words_or_nothing() -> None:
+    told = {"firn.view.sql": "s", COLUMNS: '{"lake.t": {"n": 4, "v": 2}}'}
+    assert meant_columns(({}, told), "s") == {"lake.t": {"n": 4, "v": 2}}
+    assert meant_columns(({}, told), "other") == meant_columns((), "s") == {}
+    for broken in ("{", "[1]", '{"lake.t": 3}', '{"lake.t": {"n": []}}'):
+        assert meant_columns((told | {COLUMNS: broken},), "s") == {}
+    fields = [{"id": 2, "name": "v"}, {"id": 4, "name": "amount"}]
+    assert called_in_sql(fields, {"n": 4, "v": 2, "gone": 9}) == {"amount": "n"}
+    assert called_in_sql([*fields, {"id": 5, "name": "n"}], {"n": 4}) == {}  # the name is another column's by now
 
 
 def test_a_view_that_is_behind_its_tables_is_not_called_fresh(viewed: Viewed) -> None:

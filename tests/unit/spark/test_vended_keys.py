@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
+from obstore.store import MemoryStore
 
 from firn.config.names import TableName
 from firn.errors import ConfigError, FirnError, StorageUnavailable, TransientError
@@ -43,12 +44,11 @@ def remember(
 @pytest.fixture(autouse=True)
 def _nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vended_keys, "_known", {})
-    monkeypatch.setattr(vended_keys, "_spoken_of", {})
     monkeypatch.setattr(vended_keys, "_lives", {})
 
 
-def key_of(location: str) -> str | None:
-    found = vended_keys.of(location)
+def key_of(location: str, owner: str = "") -> str | None:
+    found = vended_keys.of(location, owner or "/".join(location.split("/")[:4]))
     return None if found is None else dict(found.options)["access_key_id"]
 
 
@@ -76,10 +76,10 @@ def test_a_table_whose_requests_its_catalog_signs_itself_is_refused_by_name_and_
 def test_what_lies_beside_the_table_is_its_own_too_and_the_nearest_prefix_counts() -> None:
     beside = {"s3://lake/t/data": CONFIG | {"s3.access-key-id": "APART", "s3.endpoint": "http://127.0.0.1:9"}}
     remember("s3://lake/t", CONFIG, beside, write_data_path="s3://files/t")
-    assert key_of("s3://files/t/a.parquet") == "VENDED"
+    assert key_of("s3://files/t/a.parquet", "s3://lake/t") == "VENDED"
     assert key_of("s3://lake/t/metadata/a.json") == "VENDED"
     assert key_of("s3://lake/t/data/a.parquet") == "APART"
-    found = vended_keys.of("s3://lake/t/data/a.parquet")
+    found = vended_keys.of("s3://lake/t/data/a.parquet", "s3://lake/t")
     assert found is not None
     assert dict(found.options) == {
         "access_key_id": "APART", "secret_access_key": "c4nary", "token": "c4nary-too", "region": "eu-central-1",
@@ -102,7 +102,7 @@ def test_keys_wider_than_a_table_are_not_those_of_the_next_one() -> None:
     assert key_of("s3://lake/u/metadata/a") == "OTHER"
     assert key_of("s3://lake/u/data/a") == "NEAR"
     assert key_of("s3://lake/v/data/a") is None, "the catalog leaves that one to the job's own"
-    assert key_of("s3://files/t/a") is None
+    assert key_of("s3://files/t/a", "s3://lake/t") is None
 
 
 def test_of_what_a_catalog_no_longer_speaks_no_older_keys_are_used() -> None:
@@ -132,7 +132,7 @@ def test_tasks_have_the_keys_of_when_they_were_planned_and_no_text_shows_a_secre
 ) -> None:
     remember("s3://lake/t", CONFIG)
     sent = pickle.dumps(vended_keys.planned())
-    assert "c4nary" not in f"{vended_keys.planned()!r} {vended_keys.of('s3://lake/t/a')}"
+    assert "c4nary" not in f"{vended_keys.planned()!r} {vended_keys.of('s3://lake/t/a', 's3://lake/t')}"
     monkeypatch.setattr(vended_keys, "_known", {})
     vended_keys.take(pickle.loads(sent))
     assert key_of("s3://lake/t/a") == "VENDED"
@@ -243,3 +243,27 @@ def test_a_mirrors_base_counts_too() -> None:
     remember("s3://lake/lake.base", CONFIG)
     assert outcome_of(ENDED).failure == "transient"
     assert "files of lake.base" in (outcome_of(ENDED, ["base"]).error or "")
+
+
+def test_tables_whose_files_lie_in_one_folder_have_keys_of_their_own() -> None:
+    """As Iceberg's object storage lays them out: no path says whose file it is."""
+    other = CONFIG | {"s3.access-key-id": "OTHER"}
+    remember("s3://lake/t", CONFIG, write_data_path="s3://lake/objects")
+    remember("s3://lake/u", other, write_data_path="s3://lake/objects")
+    remember("s3://lake/v", {}, write_data_path="s3://lake/objects")
+    path = "s3://lake/objects/0101/a.parquet"
+    vended_keys.take(pickle.loads(pickle.dumps(vended_keys.planned())))
+    assert [key_of(path, f"s3a://lake/{name}") for name in "tuv"] == ["VENDED", "OTHER", None]
+    assert key_of("s3://lake/u/data/a", "s3://lake/t") is None, "never another table's"
+
+
+def test_files_of_a_table_are_asked_for_by_its_own_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[Any] = []
+    monkeypatch.setattr(vended_keys, "open_store", lambda at, keys=None: used.append((at, keys)) or MemoryStore())
+    other = CONFIG | {"s3.access-key-id": "OTHER"}
+    remember("s3://lake/t", CONFIG, write_data_path="s3://lake/objects")
+    remember("s3://lake/u", other, write_data_path="s3://lake/objects")
+    for name in "tu":
+        Objects(f"s3://lake/{name}").write("s3://lake/objects/0101/a.parquet", pa.py_buffer(b"x"))
+    assert [at for at, _ in used] == ["s3://lake", "s3://lake"]
+    assert [keys["credential_provider"]()["access_key_id"] for _, keys in used] == ["VENDED", "OTHER"]

@@ -12,16 +12,17 @@ from firn.config.model import Config
 from firn.config.names import TableName, owner
 from firn.config.storage_classes import S3, ClassTable, classes_of
 from firn.errors import RequestError
-from firn.log import cuts, table_health, tiering_state
+from firn.log import cuts, layout, table_health, tiering_state
 from firn.log.table_health import Health
 from firn.maintenance import health_report
 from firn.maintenance.launcher import feeding
 from firn.maintenance.schedule import due
 from firn.maintenance.storage_prices import storage_price
+from firn.status.view_status import view_statuses
 from firn.views import view_state
 from firn_console.asked import Asked, cursor_of
 from firn_console.contract.stream_pages import Totals
-from firn_console.contract.table_pages import Feed, TableAnswer, TablePage, TableRow, Tier
+from firn_console.contract.table_pages import Feed, TableAnswer, TablePage, TableRow, Tier, ViewShown
 from firn_console.holds import known_of, row
 from firn_console.recent import Recent
 
@@ -110,6 +111,31 @@ def table_answer(asked: Asked, name: str) -> TableAnswer:
         tiers=tuple(_tiers(health, sum(files for files, _ in tier.cold.values()), classes)),
         prices=f"list prices of {classes.storage} in {classes.region}, {classes.date}, a month, without requests",
         notes=(),
+        view=_view(asked, table, mine.streams),
+    )
+
+
+def _view(asked: Asked, table: TableName, streams: Iterable[str]) -> ViewShown | None:
+    """How it is, if it is a view of one of these streams; None if it is none."""
+    known = ((name, asked.config.streams[name].views) for name in streams if name in asked.config.streams)
+    name, view = next(((name, one) for name, views in known for one in views if one.table == table), ("", None))
+    if view is None:
+        return None
+    [one] = view_statuses(asked.store, asked.config, name, asked.now, table)
+    error = one.error
+    for read in (table, *view.sources):  # it may quote a row of any
+        error = error and asked.said(error, name, str(read))
+    return ViewShown(
+        stream=name,
+        cut={stream: n for stream, n in sorted(one.cut.items()) if asked.grant.sees(stream)},
+        every=view.every,
+        refreshed_at=None if one.refreshed_at is None else layout.instant(one.refreshed_at),
+        behind_seconds=one.behind_seconds,
+        due=None if one.due is None else layout.instant(one.due),
+        waits_for=one.waits_for if asked.grant.sees(table=one.waits_for) else None,
+        quarantined=one.quarantined,
+        tries=one.tries,
+        error=error,
     )
 
 
@@ -139,14 +165,17 @@ def _every(asked: Asked) -> tuple[TableRow, ...]:
     health = table_health.read_all(store, names)
     made_by: dict[str, set[str]] = {}
     snapshots: dict[str, int] = {}
+    failing: set[str] = set()
     for name, cut in newest.items():
         for table in {*(cut.known if cut else ()), *held[name]}:
             made_by.setdefault(table, set()).add(name)
         snapshots |= cut.tables if cut else {}
     for name in (one for one in names if asked.config.streams[one].views):
         for table, state in view_state.read(store, name).views.items():
-            if state.refreshed_at is not None:  # which no cut names
+            if state.refreshed_at is not None or state.tries:  # which no cut names
                 made_by.setdefault(table, set()).add(name)
+            if view_state.is_failing(state):
+                failing.add(table)
     for table in health:
         made_by.setdefault(table, set())
     rules = _rules_of(asked.config)
@@ -155,7 +184,7 @@ def _every(asked: Asked) -> tuple[TableRow, ...]:
         if owner(table) != table:  # what Firn keeps beside a table is told with that
             continue
         fed_by, care = _rule(asked.config, rules, table)
-        is_held = any(table in held[name] for name in streams)
+        is_held = table in failing or any(table in held[name] for name in streams)
         known, snapshot = health.get(table), snapshots.get(table)
         found.append(_row(asked, table, streams | fed_by, fed_by, care, known, snapshot, is_held))
     return tuple(found)

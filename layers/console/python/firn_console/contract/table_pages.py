@@ -51,6 +51,24 @@ class Feed(msgspec.Struct, frozen=True):
     sql: str | None = None
 
 
+class ViewShown(msgspec.Struct, frozen=True):
+    """How a view is. `stream`: whose jobs refresh it; `cut`: of each stream that feeds it the cut that it is of;
+    `every`: seconds between two refreshes, 0: at each cut; `behind_seconds`: since when there is a newer cut that
+    changes it, null if there is none; `due`: when it is refreshed next, null: not before something changes, or what it
+    waits for is there. `quarantined`: it fails, not by chance; `error`: why its last try failed."""
+
+    stream: str
+    cut: dict[str, int]
+    every: int
+    refreshed_at: str | None
+    behind_seconds: float | None
+    due: str | None
+    waits_for: str | None
+    quarantined: bool
+    tries: int
+    error: str | None
+
+
 class TableAnswer(msgspec.Struct, frozen=True):
     """GET /v1/console/tables/{table}: what the query function's API lacks. `health`: GET /v1/tables/{table}/health's
     answer with `debts` and `due`, null until a job looked. Columns and snapshots: GET /v1/tables/{table}/columns and
@@ -63,3 +81,4 @@ class TableAnswer(msgspec.Struct, frozen=True):
     tiers: tuple[Tier, ...]
     prices: str
     notes: tuple[str, ...]
+    view: ViewShown | None = None

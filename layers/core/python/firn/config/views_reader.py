@@ -215,21 +215,36 @@ class _Feeds:
 
     def __init__(self, streams: Mapping[str, StreamConfig]) -> None:
         self._exact: dict[str, int] = {}
-        self._patterns: dict[str, int] = {}
+        self._patterns: dict[str, dict[int, list[TableRule]]] = {}
+        self._by_source = [
+            {rule.source: rule for rule in one.tables if not rule.is_pattern} for one in streams.values()
+        ]
         self._known: dict[TableName, int | None] = {}
         self._compared = 0
         for i, stream in enumerate(streams.values()):
-            for to in map(target_text, stream.targets):
-                (self._patterns if "{" in to else self._exact).setdefault(to, i)
+            for rule in stream.targets:
+                if "{" in (to := target_text(rule)):
+                    self._patterns.setdefault(to, {}).setdefault(i, []).append(rule)
+                else:
+                    self._exact.setdefault(to, i)
 
     def first(self, table: TableName) -> int | None:
         """The number of the stream; None if there is none."""
         if table not in self._known:
             name = str(table)
-            of_patterns = (i for to, i in self._patterns.items() if may_fill(to, name))
+            of_patterns = (
+                i for to, some in self._patterns.items() if may_fill(to, name)
+                for i, rules in some.items() if self._may_feed(i, rules, table)
+            )  # fmt: skip
             exact = [self._exact[name]] if name in self._exact else []
             self._known[table] = min(chain(exact, of_patterns), default=None)
         return self._known[table]
+
+    def _may_feed(self, stream: int, rules: Sequence[TableRule], table: TableName) -> bool:
+        """Whether one of these rules of a stream, whose pattern the table fits, gets it from a source table that no
+        rule of its own takes or leaves out."""
+        own = self._by_source[stream]
+        return len(rules) > _MOST_TIMES or any(own.get(_source_of(rule, table) or "", rule) is rule for rule in rules)
 
     def instead(self, table: TableName, views: frozenset[TableName]) -> str:
         """What to write in place of a table that nothing feeds."""

@@ -40,7 +40,7 @@ class StreamFlushed:
     `events`, `batches`: of the epochs that this flush sealed. `tables`: target table to snapshot id, as the cut says;
     `quarantined`: those that it leaves behind, with the reason. `earlier`: events of epochs that the schedule had
     sealed before and that were not committed yet; `dead`: letters of all these events, by object and reason.
-    `committed_at`: of the newest cut, an ISO time.
+    `committed_at`: of the newest cut, an ISO time. `views`: those over its tables that are not of this cut, and why.
     """
 
     stream: str
@@ -54,6 +54,7 @@ class StreamFlushed:
     earlier: int = 0
     dead: Sequence[DeadOfFlush] = ()
     committed_at: str | None = None
+    views: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -71,7 +72,8 @@ class _Pending:
 def flush(
     stack: Stack, stream: str | None = None, *, report: Report = lambda *_: None, timeout: float = 1800.0
 ) -> list[StreamFlushed]:
-    """Commit all that `stream` (None: each stream) has been sent, its queues included. `timeout` in seconds.
+    """Commit all that `stream` (None: each stream) has been sent, its queues included, and bring the views over its
+    tables to these cuts. `timeout` in seconds: views that are not there by then, or fail, are named in what it gives.
 
     Raises FlushFailed (an unknown stream; a failed job, with the end of its log), Paused, NoStack, TransientError.
     """
@@ -101,7 +103,23 @@ def flush(
             raise FlushFailed(f"{', '.join(waiting)}: not committed after {timeout:.0f} s; it goes on, see firn status")
         if waiting:
             time.sleep(_POLL_SECONDS)
+    _wait_for_views(stack, store, finished, report, deadline)
     return sorted(finished, key=lambda one: one.stream)
+
+
+def _wait_for_views(
+    stack: Stack, store: "Store", finished: Sequence[StreamFlushed], report: Report, deadline: float
+) -> None:
+    from firn.deployment.flushed_views import FlushedViews
+
+    def dispatch(stream: str) -> Mapping[str, Any]:
+        return next(iter(stack.invoke_dispatch({"stream": stream}).get("streams", ())), {})
+
+    epochs = {one.stream: one.epoch for one in finished if one.epoch}
+    views = FlushedViews(store, epochs, dispatch, report, lambda: datetime.now(UTC))
+    behind = views.wait(deadline, _POLL_SECONDS)
+    for one in finished:
+        one.views = behind.get(one.stream, {})
 
 
 def wait_for_queues(stack: Stack, report: Report, deadline: float) -> None:

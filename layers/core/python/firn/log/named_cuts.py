@@ -6,6 +6,7 @@ The object holds the whole cut, so that it is readable after the cut's own objec
 """
 
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 from typing import Final
@@ -29,25 +30,32 @@ class BadCutName(TerminalError):
     """The name can't stand for this cut."""
 
 
-class Kept(msgspec.Struct, frozen=True):
-    """A cut under a name."""
+class Kept(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A cut under a name. `views`: of each view over its tables the snapshot that reading at the cut gives."""
 
     format: int
     name: str
     kept_at: str  # RFC 3339, UTC, milliseconds
     cut: Cut
+    views: dict[str, int] = {}
+
+    @property
+    def tables(self) -> dict[str, int]:
+        """The snapshots that are held, of tables and views."""
+        return {**self.cut.tables, **self.views}
 
 
 _decode: Final = msgspec.json.Decoder(Kept).decode
 
 
-def record(store: Store, name: str, cut: Cut, now: datetime) -> Kept:
-    """Make `name` stand for `cut` -> what is recorded, by this call or an earlier one for the same cut.
+def record(store: Store, name: str, cut: Cut, now: datetime, views: Mapping[str, int] | None = None) -> Kept:
+    """Make `name` stand for `cut` -> what is recorded, by this call or an earlier one for the same cut. `views`: as
+    Kept has them.
 
     Raises BadCutName if it can't be a name or stands for another cut, StorageUnavailable, UnknownOutcome.
     """
     check_name(name)
-    mine = Kept(FORMAT, name, layout.instant(now), cut)
+    mine = Kept(FORMAT, name, layout.instant(now), cut, dict(views or {}))
     if put_if_absent(store, layout.kept_path(name), msgspec.json.encode(mine)):
         return mine
     there = read(store, name)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from firn.config.model import Config
+from firn.config.names import TableName
 from firn.log import cuts, layout
 from firn.log.store import Store
 from firn.views import view_state
@@ -45,14 +46,16 @@ class ViewStatus:
         return None
 
 
-def view_statuses(store: Store, config: Config, stream: str, now: datetime) -> list[ViewStatus]:
-    """Those of a stream, in the order in which they are refreshed. Raises StorageUnavailable."""
+def view_statuses(
+    store: Store, config: Config, stream: str, now: datetime, only: TableName | None = None
+) -> list[ViewStatus]:
+    """Those of a stream, in the order in which they are refreshed; `only` one of them. Raises StorageUnavailable."""
     sources = sources_of(config, stream)
     if sources is None:
         return []
     newest = {name: cut for name in sources.streams if (cut := cuts.last(store, name)) is not None}
     found = Under(sources, newest, config.sha).standings(view_state.read(store, stream))
-    return [_status(store, one, now) for one in found]
+    return [_status(store, one, now) for one in found if only in (None, one.view.table)]
 
 
 def ages(views: Sequence[ViewStatus]) -> Iterator[tuple[str, float]]:

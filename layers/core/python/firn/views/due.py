@@ -114,7 +114,7 @@ class Under:
     def _due(self, view: View, state: ViewState) -> datetime:
         """When a view that is behind is due by itself."""
         due = _BEGINNING
-        if state.refreshed_at is not None and state.sql == view.sha:
+        if state.refreshed_at is not None and state.sql == view.sha and not state.asked:
             due = next_turn(state.refreshed_at, view.every)
         fixed = state.kind not in (None, "transient") and state.under != self.config
         if state.tries and state.due is not None and not fixed:

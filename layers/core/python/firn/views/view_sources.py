@@ -97,6 +97,13 @@ def sources_of(config: Config, stream: str) -> ViewSources | None:
     return ViewSources(stream, mine.views, feeders)
 
 
+def views_of(config: Config, stream: str) -> list[View]:
+    """All views whose rows come from tables that the stream may feed, whichever stream refreshes them: those that
+    others read first."""
+    every = [found for name in config.streams if (found := sources_of(config, name)) is not None]
+    return [view for one in every for view in one.views if stream in one.streams_below(view)]
+
+
 def _feeding(streams: Iterable[StreamConfig], table: TableName) -> Iterable[str]:
     for stream in streams:
         rules = [rule for rule in stream.tables if not rule.ignore]

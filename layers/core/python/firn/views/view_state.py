@@ -2,6 +2,7 @@
 people. Only a hint: what a view is of, its newest snapshot says (cut.Told)."""
 
 import logging
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated, Final
 
@@ -29,6 +30,7 @@ class ViewState(msgspec.Struct, frozen=True, omit_defaults=True):
     due           when it is tried again
     error, kind   of the last failure; None while a try has only begun
     under         the configuration (its sha) of that try
+    asked         whether somebody waits for its next refresh (firn flush), whatever `every` says
     """
 
     sql: str = ""
@@ -40,6 +42,7 @@ class ViewState(msgspec.Struct, frozen=True, omit_defaults=True):
     error: str | None = None
     kind: Kind | None = None
     under: str = ""
+    asked: bool = False
 
 
 class ViewStates(msgspec.Struct, frozen=True):
@@ -81,6 +84,16 @@ def try_now(store: Store, stream: str, table: str, now: datetime) -> bool:
     due = msgspec.structs.replace(one, due=now)
     write(store, stream, msgspec.structs.replace(known, views={**known.views, table: due}))
     return True
+
+
+def ask(store: Store, stream: str, tables: Iterable[str]) -> None:
+    """These views are due with the next change of theirs, before `every` is over. A job that notes at the same moment
+    may not see it: ask again. Raises StorageUnavailable, UnknownOutcome."""
+    known = read(store, stream)
+    asked = {one: known.views[one] for one in tables if one in known.views and not known.views[one].asked}
+    if asked:
+        views = {name: msgspec.structs.replace(one, asked=True) for name, one in asked.items()}
+        write(store, stream, msgspec.structs.replace(known, views={**known.views, **views}))
 
 
 def failing(states: ViewStates) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ that the next refresh gives.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from itertools import count
@@ -23,6 +24,7 @@ from firn.config.sql_text import SqlRefused
 from firn.config.views import View
 from firn.errors import TerminalError
 from firn.views.cut import ViewCut, moment, told
+from firn.views.renamed_columns import called_in_sql, meant_columns
 from firn_lake.fresh.following_table import FollowingTable
 from firn_lake.fresh.fresh_rows import FreshTable, RowsToCome
 from firn_lake.fresh.pending import NotFresh
@@ -40,6 +42,7 @@ from firn_sql.views.source_tables import source_table
 from firn_sql.views.stored import Stored, stored
 from firn_sql.views.sums import with_sums
 from firn_sql.views.view_connection import connected
+from firn_sql.views.whole import whole_plan
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
@@ -138,11 +141,25 @@ class FreshView:
             tables = {}
             for name, one in self._sources.items():
                 assert one.table is not None  # noqa: S101 (checked says so)
-                tables[name.lower()] = _source(one.version, key_of(one.table.metadata))
-            found, _ = with_sums(plan(self._view.sql, tables), tables, connection)
+                key, called = key_of(one.table.metadata), self.called[name.lower()]
+                tables[name.lower()] = _source(one.version, key, called)
+            if self._view.full:
+                found = whole_plan(self._view.sql, tables, connection)
+            else:
+                found, _ = with_sums(plan(self._view.sql, tables), tables, connection)
             return found, stored(str(self._view.table), found, tables, connection), tables
         except (SqlRefused, TerminalError) as error:
             raise NotFresh(f"the view {self._view.table} can't be shown with what waits: {error}") from error
+
+    @cached_property
+    def called(self) -> Mapping[str, Mapping[str, str]]:
+        """Of each table, by its name in lower case, what the SQL calls columns that were renamed since."""
+        ancestry = state_of(self._table).ancestry if self._table is not None else ()
+        meant = meant_columns(ancestry, self._view.sha)
+        return {
+            name.lower(): called_in_sql(_fields(one.version.schema), meant.get(name, {}))
+            for name, one in self._sources.items()
+        }
 
     def _check_columns(self) -> None:
         assert self._table is not None  # noqa: S101 (is_as_stored says so)
@@ -178,7 +195,7 @@ class FreshViewRows(RowsToCome):
         with connected() as connection:
             found, how, tables = view.bound(connection)
             try:
-                sources = _Tables(connection, found, tables, view.checked)
+                sources = _Tables(connection, found, tables, view.checked, view.called)
                 relation = connection.sql(how.rows(Refresh(connection, found, sources, view.moments).whole(AFTER)))
                 for batch in relation.to_arrow_reader(_BATCH):
                     rows = cast([batch.column(one) for one in kinds.names], kinds)
@@ -194,7 +211,8 @@ class FreshViewRows(RowsToCome):
 
 
 class _Tables:
-    """A firn_sql.views.refresh_port.Sources of tables as they will be: of one cut, all that a whole view asks for."""
+    """A firn_sql.views.refresh_port.Sources of tables as they will be: of one cut, all that a whole view asks for.
+    `called`: as FreshView.called."""
 
     def __init__(
         self,
@@ -202,13 +220,15 @@ class _Tables:
         found: Plan,
         tables: Mapping[str, SourceTable],
         sources: "Mapping[str, FreshTable | FollowingTable | FreshView]",
+        called: Mapping[str, Mapping[str, str]],
     ) -> None:
         self._connection, self._numbers = connection, count()
         needed: dict[str, dict[str, None]] = {name: {} for name in tables}
         for one in operators(found.root):
             if isinstance(one, Scan):
                 needed[one.source.lower()].update(dict.fromkeys(one.names[each] for each in one.every))
-        self._names = {name: self._made(sources[name], tables[name], list(needed[name])) for name in tables}
+        now = {name: {in_sql: there for there, in_sql in called[name].items()} for name in tables}
+        self._names = {name: self._made(sources[name], tables[name], list(needed[name]), now[name]) for name in tables}
 
     def rows(self, source: str, cut: int, columns: Sequence[str], within: Within | None) -> str:  # noqa: ARG002
         """As the port says."""
@@ -224,13 +244,24 @@ class _Tables:
         """Raises AssertionError: nobody asks."""
         raise AssertionError("nothing is held")
 
-    def _made(self, of: "FreshTable | FollowingTable | FreshView", table: SourceTable, columns: Sequence[str]) -> str:
-        """A table of the connection with these columns of all rows. Raises what reading them raises."""
+    def _made(
+        self,
+        of: "FreshTable | FollowingTable | FreshView",
+        table: SourceTable,
+        columns: Sequence[str],
+        now: Mapping[str, str],
+    ) -> str:
+        """A table of the connection with these columns of all rows. `now`: what columns are called by now that SQL
+        calls otherwise. Raises what reading them raises."""
         name = f"firn_rows_{next(self._numbers)}"
-        some = columns or of.version.columns[:1]
-        rows = of.read(of.version.select(some, metadata=True))
+        some = columns or list(table.columns)[:1]
+        there = [now.get(one, one) for one in some]
+        rows = of.read(of.version.select(there, metadata=True))
         self._connection.register("firn_reader", rows.reader())
-        cells = [f"CAST({quoted(one)} AS {table.columns[one]}) AS {quoted(one)}" for one in some]
+        cells = [
+            f"CAST({quoted(of_table)} AS {table.columns[one]}) AS {quoted(one)}"
+            for one, of_table in zip(some, there, strict=True)
+        ]
         try:
             asked = f"SELECT {', '.join(cells)} FROM firn_reader"  # noqa: S608
             self._connection.execute(f"CREATE TEMP TABLE {name} AS {asked}")
@@ -251,19 +282,27 @@ def _is_at(one: "FreshTable | FollowingTable | FreshView", uuid: str, snapshot: 
     return one.is_as_stored
 
 
-def _columns(schema: Schema) -> list[Column]:
-    """The columns that SQL may name, and `_firn_id`."""
+def _fields(schema: Schema) -> list[dict[str, Any]]:
+    """As Iceberg's JSON has them."""
     import json
 
     fields: list[dict[str, Any]] = json.loads(schema.model_dump_json())["fields"]
+    return fields
+
+
+def _columns(schema: Schema) -> list[Column]:
+    """The columns that SQL may name, and `_firn_id`."""
     return [
         column
-        for one in fields
+        for one in _fields(schema)
         if one["name"] not in METADATA or one["name"] == IDENTITY
         if (column := column_of(one)) is not None
     ]
 
 
-def _source(version: Version, key: Sequence[str]) -> SourceTable:
+def _source(version: Version, key: Sequence[str], called: Mapping[str, str]) -> SourceTable:
+    """`called`: what SQL calls columns that have another name now."""
     columns = _columns(version.schema)
-    return source_table(columns, (IDENTITY,) if any(one.name == IDENTITY for one in columns) else tuple(key))
+    own = (IDENTITY,) if any(one.name == IDENTITY for one in columns) else tuple(key)
+    in_sql = [replace(one, name=called.get(one.name, one.name)) for one in columns]
+    return source_table(in_sql, [called.get(one, one) for one in own])

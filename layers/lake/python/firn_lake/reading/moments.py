@@ -1,11 +1,14 @@
 """Which snapshot of a table an `--as-of` means (a time, a snapshot id, a tag or a branch), or a `--cut`."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
+
+from pyiceberg.table.refs import SnapshotRefType
 
 from firn.log.cuts import Cut
 from firn.tables.snapshot_history import AsOf, NoSuchMoment, SnapshotHistory
 from firn.views.cut import SOURCES, told
-from firn_lake.long_history import log_of, main_of, parents_of
+from firn_lake.long_history import log_of, main_of, parents_of, snapshots_of
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -47,7 +50,7 @@ def _view_in(table: "Table", cut: Cut) -> tuple[int, str]:
     """The id of the snapshot of a view that is of `cut`, or of the newest cut before it; and which that is, "" if it is
     of `cut` itself or reads nothing that changed since. Raises NoSuchMoment."""
     name, oldest, streams = _name(table), 0, set[str]()
-    for snapshot, summary in main_of(table.metadata):
+    for snapshot, summary in _kept_snapshots(table):
         made = told((summary,)) if SOURCES in summary else None
         if made is None:  # care has only rewritten its files
             continue
@@ -72,6 +75,17 @@ def _view_in(table: "Table", cut: Cut) -> tuple[int, str]:
         f"the view {name} has no snapshot of cut {cut.n} of {cut.stream} or of one before it: {since}; read it at a "
         "newer cut (firn cut list), or run its SQL over the tables at this one"
     )
+
+
+def _kept_snapshots(table: "Table") -> list[tuple[int, Mapping[str, str]]]:
+    """The ids and summaries of main, newest first; then of tags (kept cuts) on what expiry has cut off from it."""
+    found: list[tuple[int, Mapping[str, str]]] = list(main_of(table.metadata))
+    there = {one for one, _ in found}
+    refs = table.metadata.refs.values()
+    tagged = {one.snapshot_id for one in refs if one.snapshot_ref_type == SnapshotRefType.TAG} - there
+    more = [one for one in snapshots_of(table.metadata, sorted(tagged)) if one.summary is not None]
+    more.sort(key=lambda one: one.timestamp_ms, reverse=True)
+    return found + [(one.snapshot_id, one.summary.additional_properties) for one in more if one.summary is not None]
 
 
 def _name(table: "Table") -> str:

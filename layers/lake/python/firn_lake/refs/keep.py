@@ -1,5 +1,7 @@
-"""Keeping a cut, and dropping it: a tag without an age in each of its tables, which no expiry takes away."""
+"""Keeping a cut, and dropping it: a tag without an age in each of its tables, and in the views over them, which no
+expiry takes away."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -8,11 +10,13 @@ from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table.refs import SnapshotRefType
 
 from firn.config.names import TableName
-from firn.log import named_cuts
+from firn.log import named_cuts, published_configs
 from firn.log.cuts import Cut
 from firn.log.named_cuts import Kept
 from firn.log.store import Store
 from firn.tables.snapshot_history import NoSuchMoment
+from firn.views.view_sources import views_of
+from firn_lake.reading.moments import snapshot_in
 from firn_lake.refs.names import NameTaken, manage
 
 if TYPE_CHECKING:
@@ -21,18 +25,24 @@ if TYPE_CHECKING:
     from pyiceberg.table.update.snapshot import ManageSnapshots
 
 
-def keep_cut(catalog: "Catalog", store: Store, name: str, cut: Cut, now: datetime) -> Kept:
+def keep_cut(
+    catalog: "Catalog", store: Store, name: str, cut: Cut, now: datetime, tell: Callable[[str], None] = lambda _: None
+) -> Kept:
     """Keep `cut` as `name`. Any number of times gives the same; what a crash left undone, the next call does.
 
     First a look at all tables, so that a cut that can't be kept leaves nothing; then the record, which makes the name
-    this cut's; then the tags. Raises BadCutName, NameTaken, NoSuchMoment (a snapshot has expired), MovedOn,
-    StorageUnavailable, UnknownOutcome.
+    this cut's; then the tags. A view that has no snapshot of the cut keeps no cut from being kept: `tell` takes a line
+    about it, and one about a view that is of an earlier cut.
+
+    Raises BadCutName, NameTaken, NoSuchMoment (a snapshot has expired), MovedOn, StorageUnavailable, UnknownOutcome.
     """
     named_cuts.check_name(name)
-    for table, snapshot in sorted(cut.tables.items()):
+    before = named_cuts.read(store, name)
+    views = before.views if before is not None else _views_in(catalog, store, cut, tell)
+    for table, snapshot in sorted({**cut.tables, **views}.items()):
         _is_tagged(_load(catalog, table, cut), name, snapshot, cut)
-    recorded = named_cuts.record(store, name, cut, now)
-    for table, snapshot in sorted(recorded.cut.tables.items()):
+    recorded = named_cuts.record(store, name, cut, now, views)
+    for table, snapshot in sorted(recorded.tables.items()):
         _tag(catalog, table, name, snapshot, cut)
     return recorded
 
@@ -45,13 +55,31 @@ def drop_cut(catalog: "Catalog", store: Store, name: str) -> Kept:
     too. Raises NoSuchCut, MovedOn, StorageUnavailable, UnknownOutcome.
     """
     found = named_cuts.named(store, name)
-    for table, snapshot in sorted(found.cut.tables.items()):
+    for table, snapshot in sorted(found.tables.items()):
         with suppress(NoSuchTableError):
             loaded = catalog.load_table(TableName.parse(table).identifier)
             ref = loaded.metadata.refs.get(name)
             if ref is not None and (ref.snapshot_id, ref.snapshot_ref_type) == (snapshot, SnapshotRefType.TAG):
                 manage(loaded, name, lambda managed: managed._remove_ref_snapshot(name), holds=False)
     named_cuts.forget(store, name)
+    return found
+
+
+def _views_in(catalog: "Catalog", store: Store, cut: Cut, tell: Callable[[str], None]) -> dict[str, int]:
+    """Of each view that rests on what the cut's stream feeds the snapshot that reading at the cut gives."""
+    found = dict[str, int]()
+    config = published_configs.find(store)
+    for view in views_of(config, cut.stream) if config is not None else ():
+        try:
+            table = catalog.load_table(view.table.identifier)
+            if table.metadata.properties.get("firn.mode") == "view":
+                found[str(view.table)], said = snapshot_in(table, cut)
+                if said:
+                    tell(said)
+        except NoSuchTableError:
+            tell(f"the view {view.table} is not made yet, and not kept")
+        except NoSuchMoment as error:
+            tell(f"the view {view.table} is not kept: {error}")
     return found
 
 

@@ -191,7 +191,7 @@ def _no_cut(table: "Table", name: str, store: "Callable[[], Store] | None") -> N
             "alone: connect to the stack's folder or its firn.yaml"
         )
     found = named_cuts.read(store(), name)
-    if found is not None and ".".join(table.name()) in found.cut.tables:
+    if found is not None and ".".join(table.name()) in found.tables:
         raise RefRefused(
             f"the tag {name} holds cut {found.cut.n} of {found.cut.stream}, which firn cut keep keeps for good: "
             f"without it {shown(table)} could no longer be read together with the cut's other tables. firn cut drop "

@@ -1,11 +1,11 @@
 // Tables: the list of all, and one table with its views.
 import { html, useMemo, useState } from "../../vendor/preact.js";
 import { Actions } from "../parts/actions.js";
-import { Age, Empty, Failure, Loading, State, Title, Views } from "../parts/blocks.js";
+import { Age, Empty, Facts, Failure, Loading, State, Title, Views } from "../parts/blocks.js";
 import { usePages } from "../parts/paging.js";
 import { Sheet } from "../parts/sheet.js";
 import { path } from "../shell/api.js";
-import { count, counted, size, tableName } from "../shell/format.js";
+import { clock, count, counted, duration, size, tableName } from "../shell/format.js";
 import { useLive, useSettled } from "../shell/live.js";
 import { link, setFields } from "../shell/routes.js";
 import { ColumnView } from "../tables/columns.js";
@@ -28,12 +28,27 @@ function Table({ table, fields }) {
   const row = about.value?.row;
   return html`<${Title} aside=${html`${row ? html`<${State} of=${row.state} />` : null}<span class="grow"></span><${Actions} scope="table" fields=${{ table }} onDone=${about.refresh} />`}>${table}<//>
     ${about.value?.held ? html`<p class="notice bad">Quarantined: ${about.value.held.message} <a href=${link("quarantine")}>What to do</a></p>` : null}
+    ${about.value?.view ? html`<${ViewNotice} of=${about.value.view} table=${table} />` : null}
     <${Views} label="Views of the table" at=${view} of=${VIEWS.map(([one, name]) => [one, name, link("tables", table, { view: one })])} />
     ${view === "" ? html`<${RowView} table=${table} fields=${fields} />` : null}
     ${view === "time" ? html`<${TimeView} table=${table} fields=${fields} />` : null}
     ${view === "changes" ? html`<${ComparisonView} table=${table} fields=${fields} />` : null}
     ${view === "columns" ? html`<${ColumnView} table=${table} fields=${fields} />` : null}
     ${view === "upkeep" ? html`<${UpkeepView} about=${about} table=${table} />` : null}`;
+}
+
+/** How a view is: what it is of, how old, and why it is not refreshed. */
+function ViewNotice({ of: { stream, cut, every, refreshed_at, behind_seconds, due, waits_for, quarantined, tries, error }, table }) {
+  const cuts = Object.entries(cut).map(([name, n]) => `${name} ${n}`).join(", ");
+  return html`
+    ${tries ? html`<p class=${`notice ${quarantined ? "bad" : "warn"}`}>${quarantined ? "Quarantined" : "Could not be refreshed"}, ${counted(tries, "try", "tries")}: ${error ?? "its jobs died while they refreshed it"}. Its rows stay as they were. <code>firn resume ${stream} ${table}</code> tries at once.</p>` : null}
+    <${Facts} label="The view" of=${[
+      ["of cut", cuts || "none yet"],
+      ["refreshed", html`<${Age} of=${refreshed_at} />`],
+      ["behind", behind_seconds === null ? "no" : duration(behind_seconds)],
+      ["refreshed by", html`<a href=${link("streams", stream)}>${stream}</a>${every ? ` every ${duration(every)}` : " at each cut"}`],
+      ["next", waits_for ? `waits for ${waits_for}` : due ? clock(due) : "at the next change"],
+    ]} />`;
 }
 
 function Tables({ fields }) {
