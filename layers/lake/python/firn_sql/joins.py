@@ -1,7 +1,7 @@
 """The joins of a pipeline's SQL: tables that its rows are joined with as they are when the rows are committed.
 
-Only what each row alone decides can stand here: inner and left joins by equal columns, with the stream on the left. Every
-column is written with its table, so that a column which comes later to one of them changes nothing.
+Only what each row alone decides can stand here: inner and left joins by equal columns, with the stream on the left.
+Every column is written with its table, so that a column which comes later to one of them changes nothing.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ _WRITE: Final = "write JOIN namespace.table c ON k.column = c.column, or LEFT JO
 _VIEW: Final = "write a view (views:) for other joins"
 _TYPES: Final[Mapping[str, str]] = {
     "RIGHT": "a RIGHT JOIN gives rows that no event made",
-    "OUTER": "a FULL JOIN gives rows that no event made",
+    "FULL": "a FULL JOIN gives rows that no event made",
     "SEMI": "a SEMI JOIN is not for pipelines",
     "ANTI": "an ANTI JOIN is not for pipelines",
 }
@@ -22,7 +22,8 @@ _TYPES: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True)
 class Key:
-    """`left`: a column of what stands to the left of a join; `column`: that of the table which equals it; `at`: where."""
+    """`left`: a column of what stands to the left of a join; `column`: that of the table which equals it; `at`: where
+    it is written."""
 
     left: Node
     column: str
@@ -61,7 +62,7 @@ def joins_of(tables: Node, known: frozenset[str], text: Text, at: int) -> tuple[
     if tables["join_type"] not in ("INNER", "LEFT"):
         why = _TYPES.get(tables["join_type"], f"{tables['join_type']} JOIN is not for pipelines")
         raise text.refuse(here, why, f"{_WRITE}; {_VIEW}")
-    path = right.get("qualified_name", {}).get("path") or ()
+    path: list[str] = right.get("qualified_name", {}).get("path") or []
     if right["type"] != "BASE_TABLE" or len(path) != 2:
         raise text.refuse(offset(right, here), "a pipeline joins tables of Firn alone", _WRITE)
     if right.get("sample") or right.get("at_clause") or right.get("column_name_alias"):
@@ -92,8 +93,8 @@ def _conditions(node: Node) -> Iterator[Node]:
 def _key(node: Node, alias: str, left: set[str], text: Text, at: int) -> Key:
     here = first_place(node, at)
     instead = (
-        f"write k.column = {alias[:60]}.column, with more of them behind AND; other conditions go into WHERE, expressions "
-        f"into FROM (SELECT …) k; {_VIEW}"
+        f"write k.column = {alias[:60]}.column, with more of them behind AND; other conditions go into WHERE, "
+        f"expressions into FROM (SELECT …) k; {_VIEW}"
     )
     sides = [node.get("left", {}), node.get("right", {})]
     if node.get("type") != "COMPARE_EQUAL" or any(len(one.get("column_names", ())) != 2 for one in sides):
@@ -107,8 +108,8 @@ def _key(node: Node, alias: str, left: set[str], text: Text, at: int) -> Key:
 
 
 def with_columns(joins: tuple[Join, ...], leaf: Node, select: Node, text: Text, at: int) -> tuple[Join, ...]:
-    """The joins of a SELECT with the columns that it names. Raises SqlRefused for one without its table: which one it is
-    of would depend on what columns the tables have."""
+    """The joins of a SELECT with the columns that it names. Raises SqlRefused for one without its table: of which it is
+    would depend on what columns the tables have."""
     found = {one.alias: {key.column.lower(): (key.column, key.at) for key in one.keys} for one in joins}
     source = _name(leaf)
     for one in joins:

@@ -1,8 +1,9 @@
-"""The rows that a pipeline's rows are joined with: looked up by the values at hand, and numbered in an order that follows
-from their values alone, so that whichever process joins an event gives it the same rows with the same numbers."""
+"""The rows that a pipeline's rows are joined with: looked up by the values at hand, and numbered in an order that
+follows from their values alone, so that whichever process joins an event gives it the same rows with the same numbers.
+"""
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 import duckdb
@@ -28,8 +29,8 @@ class Lookup(Protocol):
     """Whoever has the joined tables."""
 
     def __call__(self, place: int, columns: Sequence[str], keys: pa.Table) -> pa.Table:
-        """These columns of all rows of the table of the join `place` whose values are among those of `keys`, a column for
-        each of the join's, without nulls. Rows of other combinations may be among them. Raises TooLarge."""
+        """These columns of all rows of the table of the join `place` whose values are among those of `keys`, a column
+        for each of the join's, without nulls. Rows of other combinations may be among them. Raises TooLarge."""
         ...
 
 
@@ -66,22 +67,22 @@ class Partners:
         nothing there."""
         right = self._connection.sql(f"SELECT {_listed(key.column for key in one.keys)} FROM {TABLE.format(place)}")  # noqa: S608
         left = self._connection.sql(inner)
-        arrow = left.to_arrow_table().schema.types, [self._columns[place].field(name).type for name in right.columns]
-        for key, mine, theirs, shown in zip(one.keys, *arrow, zip(left.types, right.types, strict=True), strict=True):
-            if not _comparable(mine, theirs):
-                raise self._refuse_types(key, one, *map(str, shown))
+        mine, theirs = (some.to_arrow_table().schema.types for some in (left, right))
+        for i, key in enumerate(one.keys):
+            if not _comparable(mine[i], theirs[i]):
+                raise self._refuse_types(key, one, theirs[i], str(left.types[i]), str(right.types[i]))
         values = [f"TRY_CAST(w{i} AS {kind})" for i, kind in enumerate(right.types)]
         equal = " AND ".join(f"{value} = w{i}" for i, value in enumerate(values))
         named = ", ".join(f"{value} AS w{i}" for i, value in enumerate(values))
         return f"SELECT DISTINCT {named} FROM ({inner}) WHERE {equal}"  # noqa: S608 (names are quoted)
 
-    def _refuse_types(self, key: Key, one: Join, mine: str, theirs: str) -> SqlRefused:
+    def _refuse_types(self, key: Key, one: Join, kind: pa.DataType, mine: str, theirs: str) -> SqlRefused:
         column = key.left["column_names"][-1]
         why = f"{'.'.join(key.left['column_names'])} is {mine}, and {one.alias}.{key.column} is {theirs}"
-        if theirs.split("(")[0] in ("FLOAT", "DOUBLE") or theirs.endswith(("]", ")")) and "DECIMAL" not in theirs:
+        if not _looked_up_by(kind):
             return self._text.refuse(key.at, f"{why}: rows are not looked up by such values", "join by another column")
-        instead = f"write FROM (SELECT *, TRY_CAST({column} AS {theirs}) AS its_{column} FROM …) k, and join by that"
-        return self._text.refuse(key.at, why, instead)
+        cast = f"TRY_CAST({column} AS {theirs}) AS its_{column}"
+        return self._text.refuse(key.at, why, f"write a SELECT in place of the source, which gives {cast}")
 
     def find(self, source: str, rows: pa.Table, lookup: Lookup) -> None:
         """Makes the tables those of what these rows touch. Raises TooLarge, and what `lookup` raises."""
@@ -113,7 +114,8 @@ class Partners:
 def halves(
     rows: pa.Table, attempt: Callable[[pa.Table], tuple[list[pa.Table], dict[int, str]]], row: str
 ) -> tuple[list[pa.Table], dict[int, str]]:
-    """What an attempt at rows gives, at halves of them where all look up too much. `row`: the column that numbers them."""
+    """What an attempt at rows gives, at halves of them where all look up too much. `row`: the column with their
+    numbers."""
     good: list[pa.Table] = []
     failed: dict[int, str] = {}
     pending = [rows]
@@ -144,13 +146,17 @@ def _columns(join: Join, schema: pa.Schema, text: Text) -> pa.Schema:
     return pa.schema(found)
 
 
-def _listed(names: object) -> str:
-    return ", ".join(map(quoted, names))  # type: ignore[call-overload]
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(quoted, names))
+
+
+def _looked_up_by(kind: pa.DataType) -> bool:
+    return not (pa.types.is_nested(kind) or pa.types.is_floating(kind))
 
 
 def _comparable(value: pa.DataType, kind: pa.DataType) -> bool:
     """Whether whatever in a column of this kind equals such a value is that value, cast to the kind."""
-    if pa.types.is_nested(kind) or pa.types.is_floating(kind):
+    if not _looked_up_by(kind):
         return False
     if pa.types.is_null(value) or value == kind:
         return True
