@@ -195,8 +195,7 @@ def read(files: Files, ids: Mapping[str, int], columns: Sequence[Column]) -> Row
     def one(file: pq.ParquetFile, path: str, gone: pa.Array) -> Rows:
         return _matching(file, path, files, columns, ids, gone)
 
-    found = each(files, one)
-    return _together(found) if found else no_rows([*files.wanted.key, *columns])
+    return _together(each(files, one), no_rows([*files.wanted.key, *columns]))
 
 
 def every(spark: SparkSession, table: Table, columns: Sequence[Column]) -> Rows:
@@ -256,17 +255,13 @@ def each(files: Files, one: Callable[[pq.ParquetFile, str, pa.Array], T]) -> lis
     return cast("list[T]", found)
 
 
-def _together(parts: Any) -> Rows:
-    result: Rows | None = None
+def _together(parts: Sequence[Rows], result: Rows) -> Rows:
     for part in parts:
-        if result is None:
-            result = part
-            continue
         for name, more in part.columns.items():
             result.columns[name] += more
         result.paths += part.paths
         result.places += part.places
-    return result or Rows()
+    return result
 
 
 def _matching(
