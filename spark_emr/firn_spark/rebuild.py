@@ -41,7 +41,7 @@ from firn_spark.commit import print_line
 from firn_spark.failures import failure_of
 from firn_spark.files import row_lookup
 from firn_spark.made_again import made_again
-from firn_spark.pipelines.joined_before import JoinedBefore
+from firn_spark.pipelines.joined_before import joined_before
 from firn_spark.ranges import Ranges, Sealed
 from firn_spark.staged.batch_facts import facts_of
 from firn_spark.staged.kept_generations import batches_of, raw_in_place
@@ -213,9 +213,9 @@ class _Rebuild:
                 )
         self._result.into = str(name)
         parts = plan(self._store, self._config, self._request.table, to=self._request.to, partial=self._request.partial)
+        self._before = joined_before(self._tables, parts, self._request.table, self._live)
         self._key = self._key_of(parts)
-        made = self._tables.load(name)
-        if made is not None and self._key and set(made.key() or ()) != set(self._key):
+        if (made := self._tables.load(name)) is not None and self._key and set(made.key() or ()) != set(self._key):
             raise CannotRebuild(
                 f"{name} was begun under another key than [{', '.join(self._key)}], which the log names by now: drop "
                 "it, or name another table"
@@ -237,6 +237,7 @@ class _Rebuild:
         name = TableName(live.name.namespace, live.name.table + names.CHECK)
         both = (name, TableName(name.namespace, name.table + names.FACTS))
         parts = plan(self._store, self._config, live.name, upto=self._progress(live))
+        self._before = joined_before(self._tables, parts, live.name, live)
         for one in both:
             if self._tables.load(one) is not None and not self._tables.marked(one):
                 raise CannotRebuild(f"{one} exists: a check needs this name for a while; drop or rename it")
@@ -261,7 +262,7 @@ class _Rebuild:
         named = self._key_of(plan(self._store, self._config, live.name))
         work = InPlace(self._spark, self._tables, live.name, self._request.number or times_rebuilt(live) + 1)
         for left in reversed(range(_CATCH_UPS)):
-            self._live = main = work.main()
+            main = work.main()
             upto = self._progress(main)
             self._result.epochs = dict(upto)
             if work.published():
@@ -269,6 +270,7 @@ class _Rebuild:
                 self._result.rows = self._count(main)
                 return
             parts = plan(self._store, self._config, live.name, upto=upto)
+            self._before = joined_before(self._tables, parts, live.name, main)
             sources = sorted({source for part in parts for source in part.sources})
             rule = self._rule(parts)
             key = rule.key if rule.key is not None else named or main.key() or ()
@@ -315,10 +317,9 @@ class _Rebuild:
         """Commits what the table `name` lacks of the part."""
         table = self._tables.load(name)
         done = table.state.progress(part.stream) if table else 0
-        newest = cuts.newest(self._store, part.stream)
-        cut = cuts.read(self._store, part.stream, newest) if newest else None
+        cut = cuts.last(self._store, part.stream)
         stops = {cut.progress.get(str(self._request.table), 0)} if cut else set()
-        before = JoinedBefore(self._tables, part, self._request.table, self._live)
+        before = self._before[part.stream]
         for one in ranges(part, done, stops=stops | before.stops, size=self._size):
             self._range(part, one, name, done, letters, before.of(one.epochs))
             table = self._tables.load(name)
@@ -394,7 +395,6 @@ class _Rebuild:
         return int(self._spark.table(table.sql).count()) if every is None else len(every)
 
     def _loaded(self, name: TableName) -> Table:
-        table = self._tables.load(name)
-        if table is None:
+        if (table := self._tables.load(name)) is None:
             raise LookupError(f"{name} is gone: it was dropped while it was filled")
         return table

@@ -1,12 +1,19 @@
 """What the rows of an append table were joined with when they came: a rebuild joins them with the same snapshots."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from firn.config.names import TableName
 from firn.config.pipelines import Pipeline
 from firn.rebuild.plan import CannotRebuild, Part
 from firn.tables.joined_snapshots import By, JoinedEpochs, recorded
 from firn_spark.tables.evolve import Table, Tables
+
+
+def joined_before(
+    tables: Tables, parts: Sequence[Part], name: TableName, live: Table | None
+) -> dict[str, "JoinedBefore"]:
+    """The joins of a rebuild, by stream. Raises as JoinedBefore."""
+    return {part.stream: JoinedBefore(tables, part, name, live) for part in parts}
 
 
 class JoinedBefore:
@@ -24,6 +31,7 @@ class JoinedBefore:
         self._known = sorted(told, key=lambda one: one.last)
         self.stops = {one.last for one in self._known}
         self._there: dict[str, Table | None] = {}
+        self._done = live.state.progress(part.stream) if live is not None else 0
         if self._joining:
             for one in {found.last: found for found in map(self._at, sorted(part.epochs))}.values():
                 self._check(one)
@@ -34,10 +42,14 @@ class JoinedBefore:
 
     def _at(self, n: int) -> JoinedEpochs:
         found = next((one for one in self._known if one.above < n <= one.last), None)
-        if found is None:
-            raise self._refusal(
-                n, self._joining[0], "which snapshots its rows were joined with is not recorded any more"
+        if found is None and n > self._done:
+            raise CannotRebuild(
+                f"epoch {n} of {self._part.stream} is not in {self._name} yet, and its rows are joined when it is: "
+                f"run firn flush, or rebuild it --to {self._done}"
             )
+        if found is None:
+            why = "which snapshots its rows were joined with is not recorded any more"
+            raise self._refusal(n, self._joining[0], why)
         return found
 
     def _check(self, one: JoinedEpochs) -> None:

@@ -149,9 +149,15 @@ def test_a_pipeline_whose_table_is_not_there_waits_alone_and_nothing_is_lost(
     assert letters(lake) == []
 
 
-def test_a_rebuild_joins_with_the_recorded_snapshots_or_refuses(spark: SparkSession, tmp_path: Path) -> None:
+@HOMES
+def test_a_rebuild_joins_with_the_recorded_snapshots_or_refuses(
+    spark: SparkSession, tmp_path: Path, home: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit_in(home, monkeypatch)
     lake = Lake(spark, tmp_path, config())
-    lake.land([click(9, 1), customer(1, 1, 1, "Ada")])
+    lake.land([click(8, 2), customer(1, 1, 1, "Ada")])  # no row, and a table: what it was joined with is recorded
+    assert rows(lake) == Counter()
+    lake.land([click(9, 1)])
     lake.land([click(10, 1), customer(20, 1, 1, "ADA", "u")])
     lake.land([click(11, 2)])  # to no partner, which is recorded too
     lake.land([click(12, 1), customer(30, 2, 1, "Bob"), customer(31, 1, 1, "last", "u")])
@@ -162,10 +168,10 @@ def test_a_rebuild_joins_with_the_recorded_snapshots_or_refuses(spark: SparkSess
     lake.spark.sql("DELETE FROM firn.lake.rich WHERE id = 10")
     assert rebuilt(lake, "lake.rich", in_place=True)["status"] == "done"
     assert rows(lake) == expected
-    assert [one.by for one in recorded("spec", lake.snapshots("lake.rich"))][-4:] == [one.by for one in before]
-    gone = before[1].by["rich"]["lake.customers"].snapshot
+    assert [one.by for one in recorded("spec", lake.snapshots("lake.rich"))][-5:] == [one.by for one in before]
+    gone = before[2].by["rich"]["lake.customers"].snapshot
     lake.spark.sql(f"CALL firn.system.expire_snapshots(table => 'lake.customers', snapshot_ids => ARRAY({gone}))")
     refused = rebuilt(lake, "lake.rich", in_place=True)
     assert refused["status"] == "failed"
-    assert f"of epoch 2 of spec, pipeline rich, the snapshot {gone} of lake.customers has expired" in refused["error"]
+    assert f"of epoch 3 of spec, pipeline rich, the snapshot {gone} of lake.customers has expired" in refused["error"]
     assert rows(lake) == expected

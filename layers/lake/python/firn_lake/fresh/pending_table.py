@@ -290,8 +290,8 @@ def _planned(pending: Pending, target: Target, state: TableState | None, above: 
     feeds = None
     if target.joins:
         raise NotFresh(
-            f"rows of {target.name} are joined with {', '.join(map(str, sorted(target.joins)))} as that is when they are "
-            "committed: run firn flush, or read without fresh"
+            f"rows of {target.name} are joined with {', '.join(map(str, sorted(target.joins)))} as that is when they "
+            "are committed: run firn flush, or read without fresh"
         )
     if target.feeds:
         from firn_sql.feed_plan import plan_feeds  # with DuckDB, which most tables can do without

@@ -135,8 +135,8 @@ def try_sql(pipeline: Pipeline, settings: StreamConfig, sample: Sample) -> Trial
     if pipeline.joins:
         read = " and ".join(map(str, pipeline.joins))
         raise TerminalError(
-            f"pipeline {pipeline.name} joins {read} as it is when rows are committed, and a try commits nothing: take the "
-            "JOIN and its columns out to try the rest"
+            f"pipeline {pipeline.name} joins {read} as it is when rows are committed, and a try commits nothing: take "
+            "the JOIN and its columns out to try the rest"
         )
     decoding = _decoding(pipeline, settings, sample)
     decoder = decoded_rows.decoder(decoding, mirror=False)
