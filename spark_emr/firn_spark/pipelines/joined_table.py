@@ -25,6 +25,9 @@ from firn_sql.partners import TooLarge
 MOST_BYTES: Final = 256 * 1024 * 1024  # of rows of one table that are held at once
 _MOST_FILES: Final = 20_000
 _UUID: Final = "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"  # as a column of them is read
+_KEYS: Final = frozenset(
+    {"boolean", "int", "long", "decimal", "date", "timestamp", "timestamptz", "string", "uuid", "binary"}
+)
 _LIMITS: Final = Limits(files=_MOST_FILES, rows=2**62, all_rows=2**62, delete_bytes=512 * 1024 * 1024)
 
 
@@ -69,7 +72,7 @@ class JoinedTable:
 
 
 def _sought(values: pa.ChunkedArray, column: Column) -> pa.Array:
-    found = values.combine_chunks().cast(arrow_type(column.type))
+    found = values.unique().cast(arrow_type(column.type))  # of several columns one may have a value twice
     if column.type.name != "uuid":  # of which only such texts are asked for; another one equals none
         return found
     return found.filter(pc.fill_null(pc.match_substring_regex(found, _UUID), False))
@@ -94,6 +97,11 @@ def joined_tables(
             )
         at = Joined(table.state.uuid, table.state.snapshot_id) if known is None else known[join.table]
         columns = tuple(replace(one, type=storable(one.type)) for one in table.columns()[0])
+        named = {key.column.lower() for key in join.keys}
+        odd = next((one for one in columns if one.name.lower() in named and one.type.name not in _KEYS), None)
+        if odd is not None:
+            why = f"{join.table}.{odd.name}, which is {odd.type}: rows are not looked up by such values"
+            raise TerminalError(f"pipeline {pipeline.name} joins by {why}; join by another column")
         key = next((one for one in columns if one.name.lower() == join.keys[0].column.lower()), None)
         files = Files(Wanted(()))
         if key is not None and at.snapshot is not None:  # one that is not there the SQL is refused for
