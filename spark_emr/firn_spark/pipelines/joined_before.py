@@ -7,6 +7,7 @@ from firn.config.pipelines import Pipeline
 from firn.rebuild.plan import CannotRebuild, Part
 from firn.tables.joined_snapshots import By, JoinedEpochs, recorded
 from firn_spark.tables.evolve import Table, Tables
+from firn_sql.check import check
 
 
 def joined_before(
@@ -62,6 +63,8 @@ class JoinedBefore:
                     raise self._refusal(one.last, pipeline, f"the table {name} that it was joined with is gone")
                 if at.snapshot is not None and table.java.snapshot(at.snapshot) is None:
                     raise self._refusal(one.last, pipeline, f"the snapshot {at.snapshot} of {name} has expired")
+                if at.snapshot is not None and (column := _made_again(pipeline, table, at.snapshot)) is not None:
+                    raise self._refusal(one.last, pipeline, f"the column {column} of {name} was made again since")
 
     def _load(self, name: TableName) -> Table | None:
         if str(name) not in self._there:
@@ -74,3 +77,19 @@ class JoinedBefore:
             "table is left as it is. What has to be made again at any time is a view (views:) over the events and what "
             "they are joined with; how long snapshots of the joined table stay, its care.expire.keep says"
         )
+
+
+def _made_again(pipeline: Pipeline, table: Table, snapshot: int) -> str | None:
+    """A column that the SQL names and that was another one in a snapshot, as when its values got another type: files of
+    then do not have it."""
+    number = table.java.snapshot(snapshot).schemaId()
+    if number is None:
+        return None
+    then = table.java.schemas().get(number)
+    now = {str(one["name"]).lower(): int(one["id"]) for one in table.state.fields}
+    for join in check(pipeline.sql).joins:
+        for column, _ in join.columns if join.table == str(table.name) else ():
+            before = then.caseInsensitiveFindField(column)
+            if before is not None and now.get(column.lower(), before.fieldId()) != before.fieldId():
+                return column
+    return None

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from firn.changes.decode.types import STRING
 from firn.config.names import TableName
 from firn.quarantine.rules import MAX_ATTEMPTS
 from firn.tables.joined_snapshots import Joined, recorded
@@ -14,6 +15,8 @@ from firn_lake.fresh.pending import NotFresh
 from firn_lake.lake import Lake as Reader
 from firn_spark import commit
 from firn_spark.tables import fence
+from firn_spark.tables.columns import iceberg_type
+from firn_spark.tables.evolve import Tables
 from tests.integration.spark.committing import Died, Unsure, unknown
 from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake
@@ -169,6 +172,14 @@ def test_a_rebuild_joins_with_the_recorded_snapshots_or_refuses(
     assert rebuilt(lake, "lake.rich", in_place=True)["status"] == "done"
     assert rows(lake) == expected
     assert [one.by for one in recorded("spec", lake.snapshots("lake.rich"))][-5:] == [one.by for one in before]
+    java = Tables(lake.spark).load(TableName("lake", "customers"))
+    assert java is not None
+    java.java.updateSchema().deleteColumn("name").commit()
+    java.java.updateSchema().addColumn("name", iceberg_type(lake.spark, STRING)).commit()
+    refused = rebuilt(lake, "lake.rich", check=True)
+    assert (
+        "of epoch 1 of spec, pipeline rich, the column name of lake.customers was made again since" in refused["error"]
+    )
     gone = before[2].by["rich"]["lake.customers"].snapshot
     lake.spark.sql(f"CALL firn.system.expire_snapshots(table => 'lake.customers', snapshot_ids => ARRAY({gone}))")
     refused = rebuilt(lake, "lake.rich", in_place=True)

@@ -272,8 +272,10 @@ def _visible(checked: Checked, columns: pa.Schema) -> list[str]:
         alike.setdefault(name.lower(), []).append(name)
     doubled = {low: found for low, found in alike.items() if len(found) > 1}
     if doubled:
+        others = {one.alias for one in checked.joins}
         for node, _ in all_nodes(checked.tree):
             parts = [part.lower() for part in node.get("column_names", ())]
+            parts = [] if len(parts) > 1 and parts[0] in others else parts
             used = next((low for low in doubled if low in parts or node.get("class") == "STAR"), None)
             if used is not None:
                 raise checked.text.refuse(
