@@ -121,6 +121,17 @@ def test_each_row_gives_what_duckdbs_join_gives_of_it_alone(
     assert {start + place for start, part in parts for place in part.failed} == set(made.failed)
 
 
+def test_partners_are_numbered_by_their_values_alone() -> None:
+    told = pa.table({"id": [1, 1, 1], "t": list("cab"), "name": list("xyz"), "rid": [0] * 3}, schema=CUSTOMERS)
+    source = pa.Table.from_pylist([{"id": 5, "cid": 1}], CLICKS)
+    sql = "SELECT c.name, c.t FROM clicks k JOIN shop.customers c ON k.cid = c.id"
+    transform = Transform(check(sql), CLICKS, joined=JOINED)
+    for seed in range(5):
+        made = transform.run(source, lookup([told], random.Random(seed), 9))
+        assert made.number.to_pylist() == [0, 1, 2]
+        assert made.rows["t"].to_pylist() == list("cab")  # by name, which the SQL names first
+
+
 def test_rows_that_look_up_too_much_are_joined_by_halves_and_one_alone_is_a_failure() -> None:
     told = pa.table({"id": [0, 1, 2, 2, 2], "t": ["a"] * 5, "name": list("vwxyz"), "rid": [0] * 5}, schema=CUSTOMERS)
     source = pa.Table.from_pylist([{"id": n, "cid": n} for n in range(4)], CLICKS)
