@@ -47,8 +47,7 @@ class Partners:
         self._columns = [_columns(one, schemas[one.table], text) for one in joins]
         self._keys: list[str] = []
         self.hidden = [PARTNER.format(place) for place in range(len(joins))]
-        for place, columns in enumerate(self._columns):
-            self._register(place, columns.empty_table())
+        self.forget()
 
     def bind(self, tree: Node) -> None:
         """`tree`: of the SELECT, as it runs. Raises SqlRefused where values of two types would be compared."""
@@ -93,6 +92,11 @@ class Partners:
             sorted_rows = self._connection.sql(f"SELECT * FROM {_FOUND} ORDER BY ALL").to_arrow_table()  # noqa: S608
             self._connection.unregister(_FOUND)
             self._register(place, sorted_rows)
+
+    def forget(self) -> None:
+        """Lets go of the rows that were found."""
+        for place, columns in enumerate(self._columns):
+            self._register(place, columns.empty_table())
 
     def _values(self, place: int, source: str, rows: pa.Table) -> pa.Table:
         def attempt(some: pa.Table) -> pa.Table:

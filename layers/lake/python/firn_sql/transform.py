@@ -118,7 +118,10 @@ class Transform:
                 places = some[ROW].to_pylist()
                 return good, {places[place]: why for place, why in failed.items()}
 
-            return self._result(*halves(table, joined, ROW))
+            try:
+                return self._result(*halves(table, joined, ROW))
+            finally:
+                self._partners.forget()
 
     def _ran(self, table: pa.Table) -> tuple[list[pa.Table], dict[int, str]]:
         """What the rows give, and why others give nothing, by their places in the table."""
