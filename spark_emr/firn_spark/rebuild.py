@@ -30,6 +30,7 @@ from firn.rebuild.plan import RANGE_BYTES, CannotRebuild, Part, Range, plan, ran
 from firn.tables import ownership
 from firn.tables.batch_facts import TableFacts
 from firn.tables.failures import Failure
+from firn.tables.joined_snapshots import By
 from firn.tables.planning import plan_key
 from firn.tables.renames import RENAMES, renames_of
 from firn.tables.routing import Target, route
@@ -40,6 +41,7 @@ from firn_spark.commit import print_line
 from firn_spark.failures import failure_of
 from firn_spark.files import row_lookup
 from firn_spark.made_again import made_again
+from firn_spark.pipelines.joined_before import joined_before
 from firn_spark.ranges import Ranges, Sealed
 from firn_spark.staged.batch_facts import facts_of
 from firn_spark.staged.kept_generations import batches_of, raw_in_place
@@ -170,9 +172,8 @@ class _Rebuild:
         self._key: tuple[str, ...] | None = None  # the one that the whole log names, if firn.yaml tells none
 
     def run(self) -> None:
-        state = self._live.state if self._live else None
-        why = ownership.refusal(self._store, self._config.streams, self._request.table, state, self._warehouse)
-        if why is not None:
+        state, mine = self._live.state if self._live else None, self._request.table
+        if (why := ownership.refusal(self._store, self._config.streams, mine, state, self._warehouse)) is not None:
             raise CannotRebuild(why)
         if self._followed():
             return
@@ -212,9 +213,9 @@ class _Rebuild:
                 )
         self._result.into = str(name)
         parts = plan(self._store, self._config, self._request.table, to=self._request.to, partial=self._request.partial)
+        self._before = joined_before(self._tables, parts, self._request.table, self._live)
         self._key = self._key_of(parts)
-        made = self._tables.load(name)
-        if made is not None and self._key and set(made.key() or ()) != set(self._key):
+        if (made := self._tables.load(name)) is not None and self._key and set(made.key() or ()) != set(self._key):
             raise CannotRebuild(
                 f"{name} was begun under another key than [{', '.join(self._key)}], which the log names by now: drop "
                 "it, or name another table"
@@ -236,6 +237,7 @@ class _Rebuild:
         name = TableName(live.name.namespace, live.name.table + names.CHECK)
         both = (name, TableName(name.namespace, name.table + names.FACTS))
         parts = plan(self._store, self._config, live.name, upto=self._progress(live))
+        self._before = joined_before(self._tables, parts, live.name, live)
         for one in both:
             if self._tables.load(one) is not None and not self._tables.marked(one):
                 raise CannotRebuild(f"{one} exists: a check needs this name for a while; drop or rename it")
@@ -268,6 +270,7 @@ class _Rebuild:
                 self._result.rows = self._count(main)
                 return
             parts = plan(self._store, self._config, live.name, upto=upto)
+            self._before = joined_before(self._tables, parts, live.name, main)
             sources = sorted({source for part in parts for source in part.sources})
             rule = self._rule(parts)
             key = rule.key if rule.key is not None else named or main.key() or ()
@@ -314,16 +317,16 @@ class _Rebuild:
         """Commits what the table `name` lacks of the part."""
         table = self._tables.load(name)
         done = table.state.progress(part.stream) if table else 0
-        newest = cuts.newest(self._store, part.stream)
-        cut = cuts.read(self._store, part.stream, newest) if newest else None
+        cut = cuts.last(self._store, part.stream)
         stops = {cut.progress.get(str(self._request.table), 0)} if cut else set()
-        for one in ranges(part, done, stops=stops, size=self._size):
-            self._range(part, one, name, done, letters)
+        before = self._before[part.stream]
+        for one in ranges(part, done, stops=stops | before.stops, size=self._size):
+            self._range(part, one, name, done, letters, before.of(one.epochs))
             table = self._tables.load(name)
             done = table.state.progress(part.stream) if table else done
         self._result.epochs[part.stream] = max(part.last, done)
 
-    def _range(self, part: Part, one: Range, name: TableName, done: int, letters: bool) -> None:
+    def _range(self, part: Part, one: Range, name: TableName, done: int, letters: bool, joined: By | None) -> None:
         whole, log = not self._request.partial, Generations(self._store, part.settings, part.last)
 
         def back(_: Target) -> list[SealedBatch]:
@@ -332,20 +335,18 @@ class _Rebuild:
         context = RangeContext(
             self._spark, self._store, part.stream, part.settings, self._warehouse, one.epochs, one.last,
             # Dead letters of a table that is not the live one are dead letters of the live table already.
-            self._tables, {name: done}, letters,
+            self._tables, {name: done}, letters, joined=joined,
         )  # fmt: skip
         opened = self._ranges.open(Sealed(self._placed(part), one.epochs, log, back, whole, whole), lambda: context)
         try:
             mine = {source: facts for source, facts in opened.facts.items() if source in part.sources}
-            for target in route(part.settings, mine).targets:
-                if target.name != self._request.table:
-                    continue
-                rule = replace(target.rule, key=self._key) if self._key else target.rule
-                outcome = opened.commit(replace(target, name=name, rule=rule))
+            for target in (one for one in route(part.settings, mine).targets if one.name == self._request.table):
+                named = replace(target.rule, key=self._key) if self._key else target.rule
+                outcome = opened.commit(replace(target, name=name, rule=named))
                 self._log(outcome.line() | {"stream": part.stream, "epoch": one.last, "of": part.last})
                 if outcome.status == "failed":
-                    text = f"epochs up to {one.last} of {part.stream}: {outcome.error}"
-                    raise RangeFailed(Failure(outcome.failure or "terminal", text))
+                    why = f"epochs up to {one.last} of {part.stream}: {outcome.error}"
+                    raise RangeFailed(Failure(outcome.failure or "terminal", why))
                 self._result.events += outcome.events
                 self._result.merged += outcome.merged
                 self._result.dead += outcome.dead
@@ -394,7 +395,6 @@ class _Rebuild:
         return int(self._spark.table(table.sql).count()) if every is None else len(every)
 
     def _loaded(self, name: TableName) -> Table:
-        table = self._tables.load(name)
-        if table is None:
+        if (table := self._tables.load(name)) is None:
             raise LookupError(f"{name} is gone: it was dropped while it was filled")
         return table

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 from pyspark.sql import SparkSession
@@ -16,13 +17,14 @@ from firn.commit.progress_tracker import RangeProgress, silent
 from firn.commit.rejects import by_table, reasons, together, write_rejects
 from firn.config.model import StreamConfig
 from firn.config.names import TableName
-from firn.errors import TerminalError, TransientError
+from firn.errors import TransientError
 from firn.log.epochs import Epoch
 from firn.log.job_progress import Stage
 from firn.log.store import Store
-from firn.tables import bloom_filters, file_properties, partition_policy
+from firn.tables import bloom_filters, file_properties, joined_snapshots, partition_policy
 from firn.tables.batch_facts import TableFacts
 from firn.tables.failures import Failure
+from firn.tables.joined_snapshots import By
 from firn.tables.outcome import Outcome
 from firn.tables.planning import ColumnPlan, changed
 from firn.tables.renames import renames_of
@@ -44,6 +46,7 @@ from firn_spark.merge.append_columns import AppendColumns
 from firn_spark.merge.facts_table import facts_beside
 from firn_spark.not_eligible import ForeignFiles, Unfit
 from firn_spark.pipelines.feed_columns import FeedColumns
+from firn_spark.pipelines.joined_table import joined_tables
 from firn_spark.tables import foreign_files
 from firn_spark.tables.alterations import rename, repartition, upgrade
 from firn_spark.tables.evolve import FORMAT_VERSION, Table, Tables
@@ -64,6 +67,7 @@ class RangeContext:
     tables   the catalog
     letters  whether dead letters are written: those of a table that is not the live one are there already
     progress  who is told how far they are
+    joined   the snapshots of other tables that rows are joined with, by pipeline; None: the newest ones
     """
 
     spark: SparkSession
@@ -77,6 +81,7 @@ class RangeContext:
     seen: Mapping[TableName, int] = field(default_factory=dict)
     letters: bool = True
     progress: RangeProgress = field(default_factory=silent)
+    joined: By | None = None
 
 
 @dataclass
@@ -126,7 +131,8 @@ class TableCommit:
     def summary(self) -> dict[str, str]:
         """The properties of its snapshot."""
         context, counted = self.context, not self.target.back
-        return self.outcome.summary(context.stream, context.epochs, context.last, counted=counted)
+        told = self.outcome.summary(context.stream, context.epochs, context.last, counted=counted)
+        return told | (joined_snapshots.summary(self.outcome.progress, self.feeds.joined) if self.feeds else {})
 
     def bury(self, rows: Sequence[Mapping[str, Any]], count: int) -> None:
         """Writes dead letters (rejects.write_rejects) for `count` changes, before all else: if the job dies then, the
@@ -141,8 +147,8 @@ class TableCommit:
 
     def is_empty(self, good: int) -> bool:
         """Whether there is no table and nothing that one could be made from: `good` changes. The outcome says so."""
-        if self.table is not None or good:
-            return False
+        if self.table is not None or good or (self.feeds is not None and self.feeds.joined):
+            return False  # what rows were joined with is told though none was found
         self.outcome.status = "empty"
         self.outcome.ignored = self.outcome.events - self.outcome.dead
         return True
@@ -284,7 +290,7 @@ class Committer:
                 break
             except ForeignFiles as why:
                 if not left:
-                    raise _unreadable(target, why) from why
+                    raise foreign_files.unreadable(target.name, why, _REWRITES) from why
                 count += self._rewritten(target, why)
         if count:
             outcome.way["foreign_files"] = count
@@ -348,7 +354,8 @@ class Committer:
     def _committed(self, target: Target, table: Table | None, reader: _Reader, above: int, outcome: Outcome) -> None:
         spark, tables, state = self._context.spark, self._context.tables, table.state if table else None
         exact = all(n > above for n in self._context.epochs)
-        feeds = plan_feeds(target, self._context.config, state) if target.feeds else None
+        joined = partial(joined_tables, spark, tables, self._context.joined)
+        feeds = plan_feeds(target, self._context.config, state, joined) if target.feeds else None
         plan = feeds.planned if feeds else settled(target, self._context.config, state, reader, exact=exact)
         if feeds and feeds.unseen:
             outcome.way["unseen"] = ", ".join(feeds.unseen)[:_MOST_NAMED]
@@ -389,11 +396,3 @@ def tried(outcome: Outcome, once: Callable[[], Outcome], reads: Sequence[TableNa
             found = Failure("terminal", f"{why}. {found.text}")
         outcome.status, outcome.error, outcome.failure = "failed", found.text, found.kind
     return outcome
-
-
-def _unreadable(target: Target, why: ForeignFiles) -> TerminalError:
-    return TerminalError(
-        f"{target.name}: {why.why}, such as {why.paths[0]}, and {_REWRITES} rewrites did not help; find what else "
-        "writes such files into the table and stop it, or rewrite them: CALL firn.system.rewrite_data_files("
-        f"table => '{target.name}', options => map('rewrite-all', 'true'))"
-    )

@@ -21,6 +21,20 @@ MUTANTS: Final = (
         (f"{_RUN}::test_conditions_run_as_they_are_written",),
     ),
     Mutant(
+        "the partners of an event have numbers by the order in which they were read",
+        f"{_SQL}/partners.py",
+        "SELECT * FROM {_FOUND} ORDER BY ALL",
+        "SELECT * FROM {_FOUND}",
+        ("tests/property/test_stream_joins.py::test_partners_are_numbered_by_their_values_alone",),
+    ),
+    Mutant(
+        "a column that might be of either table is taken",
+        f"{_SQL}/joins.py",
+        "if len(parts) < 2 or (name != source and name not in found):",
+        "if len(parts) > 1 and name != source and name not in found:",
+        (_PLACE,),
+    ),
+    Mutant(
         "all rows of an event have one number",
         f"{_SQL}/transform.py",
         "    return pc.subtract(pa.arange(0, len(origin)).cast(pa.int32()), begins)\n",

@@ -25,12 +25,14 @@ from firn.errors import TransientError
 from firn.log.store import open_store
 from firn.quarantine.rules import High, Span
 from firn.tables.batch_facts import TableFacts
+from firn_spark import vended_keys
 from firn_spark.driver.staged_changes import Held, Part, Said, Split
 from firn_spark.merge.column_decoder import Columns
 from firn_spark.not_eligible import Unfit
 from firn_spark.staged.packed import CHANGES
 from firn_spark.staged.read import SealedBatch
 from firn_spark.staged.span import together
+from firn_spark.vended_keys import Keys
 
 MOST_HELD = 512 * 1024 * 1024  # bytes of changes that a process holds
 _MOST = 8  # processes
@@ -143,7 +145,8 @@ class Spread(Said):
 
         def split(columns: Columns, decoding: Decoding, most: int) -> Split:
             with TemporaryDirectory(prefix="firn-") as folder:
-                answers = self._each(_split, folder, sources, above, columns, decoding, most)
+                keys = vended_keys.planned()  # of other tables, whose rows these are joined with
+                answers = self._each(_split, folder, sources, above, columns, decoding, most, keys)
                 # Memory that is mapped outlives its file.
                 plain = [pa.ipc.open_file(pa.memory_map(file)).read_all() for file, _ in answers]
             return Split(pa.concat_tables(plain), pa.concat_tables(odd for _, odd in answers))
@@ -246,8 +249,10 @@ def _split(
     columns: Columns,
     decoding: Decoding,
     most: int,
+    keys: Sequence[Keys],
 ) -> tuple[str, pa.Table]:
     """Those by columns through a file: in a pipe, each byte would be copied four times."""
+    vended_keys.take(keys)
     path = f"{folder}/{os.getpid()}.arrow"
     plain, odd = _held[number].split(sources, above, columns, decoding, most)
     with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, columns.schema(decoding)) as writer:

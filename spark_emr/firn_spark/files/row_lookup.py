@@ -51,12 +51,12 @@ EMPTIED = Limits(4_000, 30_000_000, 30_000_000)  # the same of a table that is t
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which rows: those of `keys` (None: all) of the columns `key`. `low`, `high`: files whose `_firn_pos` are all
+    """Which rows: those of `keys` (None: all) of the columns `key`. `low`, `high`: files all of whose `_firn_pos` are
     outside are left out. `snapshot`: as they were in it; None: in the newest. `some`: instead of keys, the values of
     each of their columns (column_decoder.key_names, no nulls), of which each combination is looked for. `between`: the
-    files that may hold such values are planned for, before the values are known: the least and the greatest of the
-    first column (values.key_type), None where there is no end. `prefix`: how many bytes of the only column of the key
-    count, None: all."""
+    files that may hold such values are planned for before these are known: the least and the greatest of the first
+    column (values.key_type), None: no end; `bounds`: what files hold is asked for even so. `prefix`: how many bytes of
+    the only column of the key count, None: all."""
 
     key: Sequence[Column]
     keys: Collection[Key] | None = None
@@ -66,6 +66,7 @@ class Wanted:
     some: Sequence[pa.Array] | None = None
     between: tuple[Any, Any] | None = None
     prefix: int | None = None
+    bounds: bool = False
 
     @property
     def every(self) -> bool:
@@ -85,10 +86,9 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Files:
-    """The data files of one snapshot that may hold the wanted rows, and the delete files that may name rows of them. A
-    position delete names its data file, so that which belong together need not be asked. `defaults`: defaults_in;
-    `ends`: what bounds tell of the key's first column, of files that are planned before the values are known; `home`:
-    where the table lies."""
+    """The data files of one snapshot that may hold the wanted rows, and the delete files that may name rows of them: a
+    position delete names its data file. `defaults`: defaults_in; `ends`: what bounds tell of the key's first column, of
+    files that are planned before the values are known; `home`: where the table lies."""
 
     wanted: Wanted
     files: Sequence[str] = ()
@@ -125,7 +125,7 @@ class Rows:
 
 def no_rows(columns: Sequence[Column]) -> Rows:
     """None, of these columns."""
-    return Rows({column.name: [] for column in columns})
+    return Rows({one.name: [] for one in columns})
 
 
 def plan(spark: SparkSession, table: Table, wanted: Wanted, limits: Limits | None) -> Files:
@@ -173,7 +173,7 @@ def plan(spark: SparkSession, table: Table, wanted: Wanted, limits: Limits | Non
 def _bounded(spark: SparkSession, table: Table, wanted: Wanted, scan: Any) -> tuple[Any, tuple[int, Type] | None]:
     """The scan (org.apache.iceberg.TableScan), with bounds if there is use for them: those of the field with this id
     and type."""
-    open_ended = wanted.between is None or wanted.between == (None, None)
+    open_ended = wanted.between is None or (wanted.between == (None, None) and not wanted.bounds)
     number = None if open_ended else ids_of(table).get(wanted.key[0].name)
     if number is None or not file_bounds.are_told(wanted.key[0].type):
         return scan, None
@@ -196,8 +196,7 @@ def read(files: Files, ids: Mapping[str, int], columns: Sequence[Column]) -> Row
     def one(file: pq.ParquetFile, path: str, gone: pa.Array) -> Rows:
         return _matching(file, path, files, columns, ids, gone)
 
-    found = each(files, one)
-    return _together(found) if found else no_rows([*files.wanted.key, *columns])
+    return _together(each(files, one), no_rows([*files.wanted.key, *columns]))
 
 
 def every(spark: SparkSession, table: Table, columns: Sequence[Column]) -> Rows:
@@ -257,17 +256,13 @@ def each(files: Files, one: Callable[[pq.ParquetFile, str, pa.Array], T]) -> lis
     return cast("list[T]", found)
 
 
-def _together(parts: Any) -> Rows:
-    result: Rows | None = None
+def _together(parts: Sequence[Rows], result: Rows) -> Rows:
     for part in parts:
-        if result is None:
-            result = part
-            continue
         for name, more in part.columns.items():
             result.columns[name] += more
         result.paths += part.paths
         result.places += part.places
-    return result or Rows()
+    return result
 
 
 def _matching(
@@ -397,6 +392,6 @@ def _conditions(spark: SparkSession, table: Table, wanted: Wanted) -> Iterator[A
 
 
 def _is_large(table: Table) -> bool:
-    """Whether the table has so many data files that it is worth a closer look which of them are read."""
+    """Whether its data files are so many that it is worth a closer look which of them are read."""
     summary = table.state.ancestry[0] if table.state.ancestry else {}
     return int(summary.get("total-data-files") or 0) > _LARGE

@@ -4,7 +4,7 @@ Their columns are those of the base in the types of decoded changes (columns.arr
 """
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -77,7 +77,22 @@ def rows_with(
 ) -> list[pa.Table]:
     """These columns of the rows that have a value that is `wanted` in each column of the key; `keys`: of those of these
     keys (k0, k1, …) alone; `where`: with the columns FILE and ROW. Raises as all_rows."""
-    files, ids, key = row_lookup.plan(spark, table, wanted, None), row_lookup.ids_of(table), wanted.key
+    files = row_lookup.plan(spark, table, wanted, None)
+    return rows_in(files, row_lookup.ids_of(table), columns, keys, where=where)
+
+
+def rows_in(
+    files: row_lookup.Files,
+    ids: Mapping[str, int],
+    columns: Sequence[Column],
+    keys: pa.Table | None = None,
+    *,
+    where: bool = False,
+    held: Callable[[int], None] = lambda _: None,
+) -> list[pa.Table]:
+    """The same of files that are planned, in any process. `ids`: row_lookup.ids_of; `held`: hears of the bytes of rows
+    as they are found. Raises as all_rows, and what `held` raises."""
+    key = files.wanted.key
 
     def one(file: pq.ParquetFile, path: str, gone: pa.Array) -> list[pa.Table]:
         found, first = [], 0
@@ -94,6 +109,7 @@ def rows_with(
                     places = _of_keys(told, keys)[_PLACE].combine_chunks()
                 if len(places):
                     rows = some_rows(group, columns, places)
+                    held(rows.nbytes)
                     found.append(_with_places(rows, path, pc.add(places, begins)) if where else rows)
         return found
 

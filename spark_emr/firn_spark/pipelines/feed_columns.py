@@ -15,11 +15,10 @@ from firn.changes.metadata_columns import TRANSACTION
 from firn.log import layout
 from firn_spark.merge.append_columns import FIRST, AppendColumns, first_names
 from firn_spark.merge.shared_decoding import ID, PLACE, Shared, as_staged, found_in, together
-from firn_sql.bound_sql import bound, rows_for
+from firn_sql.bound_sql import rows_for
 from firn_sql.check import HIDDEN
 from firn_sql.feed_plan import PipelineFeed
 from firn_sql.output_columns import dropped, fitted
-from firn_sql.source_types import source_schema
 from firn_sql.transform import NOW
 
 FAILED: Final = "pipeline_failed"  # reason of a dead letter
@@ -101,12 +100,12 @@ class FeedColumns:
 
 def _run(feed: PipelineFeed, found: pa.Table, decoding: Decoding, why: Why) -> pa.Table:
     """Decoded changes through the SQL: the table's columns, and what stands beside them."""
-    sql = bound(feed.pipeline, feed.sql, source_schema(feed.decoding.columns))
+    sql = feed.bound
     columns = {column.name: found[f"c{i}"] for i, column in enumerate(feed.decoding.columns)}
     # At once: a table without columns has no rows. What begins with _firn_ is not seen.
     time = {NOW: _accepted(found["_batch"])} if sql.transform.has_now else {HIDDEN: found[PLACE]}
     source = pa.table(columns | time)
-    made = sql.transform.run(rows_for(sql, source))
+    made = sql.transform.run(rows_for(sql, source), feed.look_up if feed.joined else None)
     cells, unfit = fitted(made.rows, decoding.columns)
     failed = dict(made.failed) | {made.origin[place].as_py(): text for place, text in unfit.items()}
     if failed:
@@ -119,7 +118,9 @@ def _run(feed: PipelineFeed, found: pa.Table, decoding: Decoding, why: Why) -> p
     beside: dict[str, Any] = {name: found[name].take(made.origin) for name in ("_op", "_ts", "_pos", "_table", PLACE)}
     # What the row was before may hold what the SQL leaves out.
     beside |= {"_before": pa.nulls(len(made.origin), pa.string()), ID: names}
-    beside |= {FIRST: pa.nulls(len(made.origin), pa.string())}
+    # An event that comes again is joined with another snapshot: the table has all of its rows if it has the first.
+    first = pc.binary_join_element_wise(found[ID].take(made.origin), feed.pipeline, "0", "/") if feed.joined else None
+    beside |= {FIRST: pa.nulls(len(made.origin), pa.string()) if first is None else first}
     rows = pa.table(beside | {f"c{i}": cell for i, cell in enumerate(cells)})
     return dropped(rows, list(unfit))
 

@@ -10,7 +10,9 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
+from firn.config.names import TableName
 from firn.errors import TerminalError
+from firn_spark.not_eligible import ForeignFiles
 from firn_spark.tables import deletes, fence
 from firn_spark.tables.evolve import Table, Tables
 from firn_spark.tables.fence import LostRace
@@ -63,3 +65,12 @@ def _rewrite(spark: SparkSession, tables: Tables, table: Table, stream: str, tas
     if now.state.fields != table.state.fields:
         raise LostRace(f"the columns of {table.name} changed while its files were written")
     fence.commit(spark, table, update, added, _PROPERTIES, stream)
+
+
+def unreadable(name: TableName, why: ForeignFiles, rewrites: int) -> TerminalError:
+    """What to say of a table whose foreign files come again and again."""
+    return TerminalError(
+        f"{name}: {why.why}, such as {why.paths[0]}, and {rewrites} rewrites did not help; find what else "
+        "writes such files into the table and stop it, or rewrite them: CALL firn.system.rewrite_data_files("
+        f"table => '{name}', options => map('rewrite-all', 'true'))"
+    )

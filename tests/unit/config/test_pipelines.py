@@ -53,7 +53,9 @@ def test_the_names_are_found(sql: str, target: tuple[str, str] | None, source: s
     ("sql", "told"),
     [
         ("SELECT a\nFROM b,\n  c", "line 3, column 3: it reads b and c, and a pipeline reads one source table"),
-        ("SELECT a FROM b JOIN c ON true", "it reads b and c"),
+        ("SELECT a FROM b JOIN c ON true", "line 1, column 22: 'c' is no table that a pipeline joins; write JOIN name"),
+        ("WITH w AS (SELECT a FROM b) SELECT a FROM b JOIN w ON true", "'w' is no table that a pipeline joins"),
+        ("SELECT a FROM b JOIN (SELECT a FROM c.d) d ON true", "it reads b and c.d"),
         ("SELECT 1", "line 1, column 1: nothing says which source table it reads"),
         ("FROM b", "a pipeline can't begin with FROM"),
         ("INSERT INTO b SELECT a FROM c", "line 1, column 13: 'b' names no table with its namespace"),
@@ -71,6 +73,44 @@ def test_what_names_no_pair_of_tables_is_refused(sql: str, told: str) -> None:
     with pytest.raises(SqlRefused) as raised:
         names(sql)
     assert told in str(raised.value)
+
+
+JOINS = "SELECT k.a, c.b FROM clicks k {} shop.customers c ON k.a = c.id"
+CUSTOMERS = "{clicks: {to: web.clicks, mode: append}, customers: {to: shop.customers, key: [id]}}"
+
+
+def test_the_tables_that_it_joins_are_found_each_once() -> None:
+    sql = 'SELECT 1 FROM clicks k JOIN s.a ON k.x = a.x LEFT JOIN "s"."b.c" ON true JOIN s.a d ON d.x = k.x'
+    assert names(sql) == Names(None, "clicks", (("s", "a"), ("s", "b.c")))
+    made = one(f"INSERT INTO web.p {JOINS.format('LEFT JOIN')}", tables=CUSTOMERS)
+    assert [str(table) for table in made.joins] == ["shop.customers"]
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "tables", "told"),
+    [
+        ("", TABLES, "p.sql: joins shop.customers, which no rule, pipeline or view makes; write a mirror or a view of"),
+        ("", "{a: {to: shop.customers, mode: append}}", "p.sql: joins shop.customers, which is mode: append"),
+        (
+            "mode: mirror, ",
+            CUSTOMERS.replace("mode: append", "key: [a]"),
+            "p.sql: joins shop.customers, and only mode: append",
+        ),
+        ("files: {to: 's3://b/c'}, ", CUSTOMERS, "or a view (views:), which stays right when the table changes"),
+    ],
+)
+def test_a_join_is_with_a_table_that_is_kept_by_key_and_into_an_append_table(
+    pipeline: str, tables: str, told: str
+) -> None:
+    into = "" if "files" in pipeline else "INSERT INTO web.p "
+    assert told in problem(f"      p: {{{pipeline}sql: {into + JOINS.format('JOIN')!r}}}", tables)
+
+
+def test_a_view_and_a_table_of_another_stream_are_joined_too() -> None:
+    text = "streams:\n  web: {tables: {clicks: {to: web.clicks}}, pipelines: {p: {sql: "
+    view = "views: {shop.customers: {sql: SELECT id FROM shop.all}}\n"
+    for rules, more in (("'*': {to: 'shop.{table}', key: [id]}", ""), ("all: {to: shop.all, key: [id]}", view)):
+        parse(f"{text}{'INSERT INTO web.p ' + JOINS.format('JOIN')!r}}}}}}}\n  shop: {{tables: {{{rules}}}}}\n{more}")
 
 
 def test_a_pipeline_has_the_rule_of_its_target() -> None:

@@ -135,6 +135,18 @@ def test_a_job_may_read_what_its_views_read_of_other_streams_and_nothing_else_of
     assert "views" not in plain
 
 
+def test_a_job_may_read_what_its_pipelines_join_of_other_streams() -> None:
+    sql = "INSERT INTO web.rich SELECT k.id, a.name FROM clicks k JOIN bank.accounts a ON k.account = a.id"
+    web, _ = streams(
+        f"""{{web: {{pipelines: {{rich: {{sql: {sql!r}}}}}}},
+        bank: {{tables: {{accounts: {{to: bank.accounts, key: [id]}}, owners: {{to: bank.owners}}}}}}}}"""
+    )
+    policed = policy([web], STAGING, WAREHOUSE, catalog="glue://")
+    for key, may in (("web/rich", True), ("bank/accounts", True), ("bank/owners", False)):
+        assert allowed(policed, f"warehouse/{key}/data/x.parquet", "acme-lake") is may, key
+        assert permits(policed, "glue:GetTable", f"arn:aws:glue:us-east-1:123456789012:table/{key}") is may, key
+
+
 def test_everything_else_is_left_to_the_role() -> None:
     text = policy(streams(SHOP), STAGING, WAREHOUSE)
     assert allowed(text, "orders/data/x", "an-adopted-tables-bucket")

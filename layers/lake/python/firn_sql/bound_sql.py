@@ -32,15 +32,16 @@ class Bound:
 
 
 @lru_cache(64)
-def bound(name: str, sql: str, schema: pa.Schema) -> Bound:
-    """The SQL of the pipeline `name`, bound to these columns. Raises TerminalError where it does not bind."""
+def bound(name: str, sql: str, schema: pa.Schema, joined: tuple[tuple[str, pa.Schema], ...] = ()) -> Bound:
+    """The SQL of the pipeline `name`, bound to these columns. `joined`: of the tables that it joins, by their names.
+    Raises TerminalError where it does not bind."""
     unseen: list[str] = []
     try:
         checked = check(sql)
         while True:
             try:
                 whole = pa.schema([*schema, *(pa.field(one, pa.null()) for one in unseen)])
-                transform = Transform(checked, whole)
+                transform = Transform(checked, whole, joined=dict(joined))
                 return Bound(transform, tuple(unseen), columns_of(name, transform))
             except SqlRefused as refused:
                 found = _UNSEEN.search(str(refused))

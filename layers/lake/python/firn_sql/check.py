@@ -11,6 +11,7 @@ from typing import Final
 
 from firn.config.sql_text import SqlRefused, Token, names_in, tokens
 from firn_sql import allowed
+from firn_sql.joins import Join, joins_of, with_columns
 from firn_sql.parse_tree import MAX_DEPTH, Node, Text, all_nodes, below, first_place, offset, parse, too_deep
 
 __all__ = ["HIDDEN", "IS_NOW", "Checked", "SqlRefused", "check"]
@@ -34,7 +35,7 @@ _CLAUSES: Final[Mapping[str, tuple[str, str]]] = {
     "sample": ("a sample takes other rows each time", "write a WHERE, such as id % 10 = 0"),
 }
 _FROM: Final[Mapping[str, tuple[str, str]]] = {
-    "JOIN": ("a join reads a second table, and a pipeline reads one", "join where you read, or write SELECT UNNEST(…)"),
+    "JOIN": ("a join stands in a SELECT within another", "write it in the outermost: FROM (SELECT …) k JOIN … c ON …"),
     "TABLE_FUNCTION": ("a function stands in FROM", "write FROM and the source table, and UNNEST(…) after SELECT"),
     "EXPRESSION_LIST": ("VALUES makes rows that no event made", "write FROM and the source table"),
     "EMPTY": ("a SELECT without FROM makes rows that no event made", "write FROM and the source table"),
@@ -61,6 +62,7 @@ class Checked:
     source       what FROM names
     now, unnest  why the first use of each can't be in a mirror; None if it uses none
     tree         DuckDB's, of the SELECT
+    joins        the tables that its rows are joined with, in their order
     """
 
     sql: str
@@ -70,6 +72,7 @@ class Checked:
     unnest: SqlRefused | None
     tree: Node = field(repr=False, compare=False)
     text: Text = field(repr=False, compare=False)
+    joins: tuple[Join, ...] = field(default=(), repr=False, compare=False)
 
 
 def check(sql: str) -> Checked:
@@ -88,7 +91,7 @@ def check(sql: str) -> Checked:
     checker = _Checker(text, told.source)
     checker.run(tree)
     _check_words(found)
-    return Checked(sql, told.target, told.source, checker.now, checker.unnest, tree, text)
+    return Checked(sql, told.target, told.source, checker.now, checker.unnest, tree, text, checker.joins)
 
 
 def _query(sql: str, found: Sequence[Token]) -> str:
@@ -116,18 +119,19 @@ class _Checker:
         self._source = source
         self.now: SqlRefused | None = None
         self.unnest: SqlRefused | None = None
+        self.joins: tuple[Join, ...] = ()
 
     def run(self, tree: Node) -> None:
         for _, depth in all_nodes(tree):
             if depth > MAX_DEPTH * 2:
                 raise too_deep(self._text, 0)
-        self._query(tree, frozenset(), 0)
+        self._query(tree, frozenset(), 0, top=True)
 
     def _refuse(self, at: int, reason: str, instead: str) -> SqlRefused:
         return self._text.refuse(at, reason, instead)
 
-    def _query(self, node: Node, known: frozenset[str], at: int) -> None:
-        """`known`: the WITH tables that it may read, in lower case."""
+    def _query(self, node: Node, known: frozenset[str], at: int, *, top: bool = False) -> None:
+        """`known`: the WITH tables that it may read, in lower case; `top`: whether it is the outermost."""
         if node["type"] != "SELECT_NODE":
             what = "UNION and its like put rows of several queries together"
             if "RECURSIVE" in node["type"]:
@@ -144,11 +148,16 @@ class _Checker:
         if node.get("aggregate_handling") != "STANDARD_HANDLING":
             raise self._refuse(here, *_CLAUSES["group_expressions"])
         known = self._with(node["cte_map"]["map"], known, here)
-        self._from(node["from_table"], known, here)
+        leaf, joins = joins_of(node["from_table"], known, self._text, here) if top else (node["from_table"], ())
+        self._from(leaf, known, here)
         self._no_whole_row(node, here)
         self._select_list(node["select_list"], here)
         if node.get("where_clause"):
             self._expression(node["where_clause"], here)
+        for one in joins:
+            for name in (one.alias, *(key.column for key in one.keys)):
+                self._own(name, here)
+        self.joins = with_columns(joins, leaf, node, self._text, here) if joins else self.joins
 
     def _with(self, tables: Sequence[Node], known: frozenset[str], at: int) -> frozenset[str]:
         for one in tables:

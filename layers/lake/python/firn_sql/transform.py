@@ -6,7 +6,9 @@ acceptance where the SQL asks for now(). One thread and no moved conditions: wha
 
 import copy
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 import duckdb
@@ -20,6 +22,7 @@ from firn_sql.failing_rows import WHICH, question
 from firn_sql.isolation import isolate, reason
 from firn_sql.output_types import NoColumnType, column_type, quoted
 from firn_sql.parse_tree import Node, all_nodes, offset, written
+from firn_sql.partners import TABLE, Lookup, Partners, TooLarge, halves
 
 NOW: Final = "_firn_now"
 """The column of `rows` that now() reads: timestamp[us, UTC]."""
@@ -51,10 +54,6 @@ class Result:
     failed: dict[int, str]
 
 
-class TooLarge(Exception):
-    """Rows give more than a run may hold."""
-
-
 class Transform:
     """Checked SQL, bound to the columns of its source; to be made once, and run for each batch.
 
@@ -62,9 +61,16 @@ class Transform:
     (pa.null() in the source). A caller from several threads waits for its turn.
     """
 
-    def __init__(self, checked: Checked, columns: pa.Schema, memory: int = 1_000_000_000) -> None:
+    def __init__(
+        self,
+        checked: Checked,
+        columns: pa.Schema,
+        memory: int = 1_000_000_000,
+        joined: Mapping[str, pa.Schema] = MappingProxyType({}),
+    ) -> None:
         """columns  those of the source, in the order of `*`; names that begin with _firn_ are not seen by the SQL
         memory   bytes that a run may take
+        joined   the columns of the tables that it joins, by their names
 
         Raises SqlRefused if the SQL does not bind to these columns, or gives what no table can have.
         """
@@ -75,13 +81,15 @@ class Transform:
         self._connection = _connected(memory)
         self._connection.register(_SOURCE, self._input(columns.empty_table(), pa.arange(0, 0)))
         self.unknown: frozenset[str] = frozenset()
-        tree = _rewritten(checked)
+        self._partners = Partners(self._connection, checked.text, checked.joins, joined)
+        tree = _rewritten(checked, self._partners.hidden)
         self._sql = self._bound(written(tree))
+        self._partners.bind(tree)
         self._question = question(tree, ROW)
         self._nothing = self._connection.sql(self._sql).to_arrow_table()
         found = self._nothing.schema
         self.schema: pa.Schema = pa.schema(
-            [pa.field(field.name, plain_type(field.type)) for field in found if field.name != ROW]
+            [pa.field(one.name, plain_type(one.type)) for one in found if one.name not in (ROW, *self._partners.hidden)]
         )
 
     @property
@@ -89,20 +97,40 @@ class Transform:
         """Whether it reads NOW."""
         return self._checked.now is not None
 
-    def run(self, rows: pa.Table) -> Result:
-        """The rows that these give. `rows`: the columns of the source, in any order, and NOW if the SQL has now().
+    def run(self, rows: pa.Table, lookup: Lookup | None = None) -> Result:
+        """The rows that these give. `rows`: the columns of the source, in any order, and NOW if the SQL has now();
+        `lookup`: has the tables that it joins.
 
-        Deterministic, and the same for any split of the rows. Raises duckdb.Error where DuckDB itself is broken.
+        Deterministic, and the same for any split of the rows. Raises duckdb.Error where DuckDB itself is broken, and
+        what `lookup` raises.
         """
         with self._turn:
             table = self._input(rows, pa.arange(0, rows.num_rows))
+            if lookup is None:
+                if self._checked.joins:
+                    raise ValueError("the SQL joins tables, and nothing says who has them")
+                return self._result(*self._ran(table))
+            has = lookup  # of the joined tables
+
+            def joined(some: pa.Table) -> tuple[list[pa.Table], dict[int, str]]:
+                self._partners.find(_SOURCE, some, has)
+                good, failed = self._ran(some)
+                places = some[ROW].to_pylist()
+                return good, {places[place]: why for place, why in failed.items()}
+
             try:
-                return self._result([self._attempt(table)], {})
-            except (duckdb.Error, TooLarge) as error:
-                if isinstance(error, duckdb.FatalException | duckdb.InternalException):
-                    raise
-                good, failed = self._apart(table, error)
-                return self._result(good, failed)
+                return self._result(*halves(table, joined, ROW))
+            finally:
+                self._partners.forget()
+
+    def _ran(self, table: pa.Table) -> tuple[list[pa.Table], dict[int, str]]:
+        """What the rows give, and why others give nothing, by their places in the table."""
+        try:
+            return [self._attempt(table)], {}
+        except (duckdb.Error, TooLarge) as error:
+            if isinstance(error, duckdb.FatalException | duckdb.InternalException):
+                raise
+            return self._apart(table, error)
 
     def _apart(self, table: pa.Table, error: Exception) -> tuple[list[pa.Table], dict[int, str]]:
         """What the rows that can run give, and why the others can't: by DuckDB's own answer if that holds."""
@@ -166,7 +194,8 @@ class Transform:
                 reason(error),
                 "write what fits the columns of the source, or declare their types under columns: in its rule",
             ) from None
-        shown = [(name, kind) for name, kind in found if name not in (ROW, NOW)]
+        hidden = (ROW, *self._partners.hidden)
+        shown = [(name, kind) for name, kind in found if name not in (*hidden, NOW)]
         self._check_names([name for name, _ in shown])
         self.unknown = frozenset(name for name, kind in shown if kind.id.lower() in _UNKNOWN)
         try:
@@ -174,7 +203,7 @@ class Transform:
                        for name, kind in shown]  # fmt: skip
         except NoColumnType as error:
             raise self._refuse(error.reason, error.instead, error.column) from None
-        return f"SELECT {', '.join([*columns, quoted(ROW)])} FROM ({inner})"  # noqa: S608 (names are quoted)
+        return f"SELECT {', '.join([*columns, *map(quoted, hidden)])} FROM ({inner})"  # noqa: S608 (names are quoted)
 
     def _check_names(self, names: list[str]) -> None:
         if not names and self._columns:  # of a source that has none yet, `*` gives none
@@ -211,6 +240,8 @@ class Transform:
 
     def _result(self, parts: list[pa.Table], failed: dict[int, str]) -> Result:
         table = pa.concat_tables(parts) if parts else self._nothing
+        if self._checked.joins:  # stable: what one row and its partners give keeps its order
+            table = table.take(pc.sort_indices(table, [(one, "ascending") for one in (ROW, *self._partners.hidden)]))
         origin = table.column(ROW).combine_chunks() if table.num_rows else pa.array([], pa.int64())
         if len(origin) > 1 and not _is_sorted(origin):
             order = pc.sort_indices(origin)  # stable: the rows of one row keep their order
@@ -244,8 +275,10 @@ def _visible(checked: Checked, columns: pa.Schema) -> list[str]:
         alike.setdefault(name.lower(), []).append(name)
     doubled = {low: found for low, found in alike.items() if len(found) > 1}
     if doubled:
+        others = {one.alias for one in checked.joins}
         for node, _ in all_nodes(checked.tree):
             parts = [part.lower() for part in node.get("column_names", ())]
+            parts = [] if len(parts) > 1 and parts[0] in others else parts
             used = next((low for low in doubled if low in parts or node.get("class") == "STAR"), None)
             if used is not None:
                 raise checked.text.refuse(
@@ -256,8 +289,14 @@ def _visible(checked: Checked, columns: pa.Schema) -> list[str]:
     return [name for name in names if name.lower() not in doubled]
 
 
-def _rewritten(checked: Checked) -> Node:
+def _rewritten(checked: Checked, partners: list[str]) -> Node:
+    """`partners`: the columns that number the rows of joined tables."""
     tree = copy.deepcopy(checked.tree)
+    node, place = tree["from_table"], len(checked.joins)
+    while node["type"] == "JOIN":
+        place -= 1
+        _read_as(node["right"], TABLE.format(place))
+        node = node["left"]
     hidden = [ROW, NOW] if checked.now is not None else [ROW]
     for node, _ in list(all_nodes(tree)):
         if node.get("type") == "SELECT_NODE":
@@ -266,13 +305,19 @@ def _rewritten(checked: Checked) -> Node:
         elif node.get("type") == "BASE_TABLE":
             path = node["qualified_name"]["path"]
             if ".".join(path) == checked.source:
-                node.update(alias=node.get("alias") or path[-1], table_name=_SOURCE, schema_name="", catalog_name="")
-                node["qualified_name"] = {"path": [_SOURCE]}
+                _read_as(node, _SOURCE)
         elif node.get(IS_NOW):
             alias = node.get("alias", "")
             node.clear()
             node.update(_column(NOW), alias=alias)
+    tree["select_list"] += [_column(name) for name in partners]
     return tree
+
+
+def _read_as(node: Node, name: str) -> None:
+    """Makes a table of the tree one of the connection, which the SQL goes on calling as it does."""
+    alias = node.get("alias") or node["qualified_name"]["path"][-1]
+    node.update(alias=alias, table_name=name, schema_name="", catalog_name="", qualified_name={"path": [name]})
 
 
 def _column(name: str) -> Node:

@@ -236,8 +236,13 @@ class _Job:
                 if target.name in work.foreign:
                     self._settle(*standings[str(target.name)], _foreign(work, target.name))
             free = [target for target in free if target.name not in work.foreign]
-            for outcome in opened.commit_all([(target, standings[str(target.name)][1].done) for target in free]):
-                self._settle(*standings[outcome.table], outcome)
+            # What is joined is committed first: rows are joined with what came beside them. Where it fails they wait.
+            for joins in (False, True):
+                late = {outcome.table for outcome in self._outcomes if outcome.status == "failed"}
+                mine = [one for one in free if bool(one.joins) == joins and late.isdisjoint(map(str, one.joins))]
+                each = [(one, standings[str(one.name)][1].done) for one in mine]
+                for outcome in opened.commit_all(each) if each else ():
+                    self._settle(*standings[outcome.table], outcome)
         finally:
             opened.close()
         return None

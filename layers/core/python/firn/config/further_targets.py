@@ -38,7 +38,7 @@ def _pipelines(rule: TableRule, line: int) -> Iterator[Pipeline]:
         # How rows are read is the first table's matter, and the pipeline's source has it.
         own = replace(rule, to=str(target), also=(), columns={}, renames={}, schema=None)
         # A dot is in no name that people give a pipeline.
-        yield Pipeline(str(target), sql, rule.source, own, None, line)
+        yield Pipeline(str(target), sql, rule.source, own, None, line=line)
 
 
 def _quoted(name: str) -> str:

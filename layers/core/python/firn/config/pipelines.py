@@ -19,6 +19,7 @@ class Pipeline:
     source  the source table that its FROM names, as the stream's rules call it
     rule    of its target table: to, mode, key, partition_by, write, bloom, care; None for files
     files   None for a table
+    joins   the tables that its rows are joined with as they are committed, by their Iceberg names
     line    of firn.yaml, where its SQL is
     """
 
@@ -27,6 +28,7 @@ class Pipeline:
     source: str
     rule: TableRule | None
     files: FileSink | None
+    joins: tuple[TableName, ...] = ()
     line: int = field(default=0, compare=False)
 
     @property

@@ -12,7 +12,7 @@ from firn.config.pipelines import Pipeline
 from firn.config.problems import Section, shown
 from firn.config.rule_lookup import SourceNames
 from firn.config.shared_tables import Placed
-from firn.config.sql_text import Names, SqlRefused, names
+from firn.config.sql_text import Names, names
 from firn.config.table_rules_reader import LATER, read_key, read_sql_table, unfit_names
 from firn.errors import EventError
 
@@ -58,7 +58,8 @@ def _pipeline(name: str, section: Section, settings: StreamConfig, care: Care) -
     try:
         told = names(sql)
         source = _source(told.source, settings)
-    except (SqlRefused, EventError) as error:
+        joins = tuple(TableName(*one) for one in told.joins)
+    except (ValueError, EventError) as error:  # SqlRefused among them
         section.note("sql", str(error))
         return None
     has_files = section.has("files")
@@ -72,7 +73,14 @@ def _pipeline(name: str, section: Section, settings: StreamConfig, care: Care) -
             if section.has(key):
                 section.note(key, "is for a table, and the target of this pipeline is files; leave it out")
     files = read_files(section.section("files")) if has_files else None
-    return Pipeline(name, sql, source, rule, files, section.line_of("sql"))
+    if joins and (files is not None or (rule is not None and rule.keyed)):
+        what = "a mirror" if files is None else "files"
+        section.note(
+            "sql",
+            f"joins {joins[0]}, and only mode: append takes rows as the table is when they are committed, not {what}; "
+            "write INSERT INTO with mode: append, or a view (views:), which stays right when the table changes",
+        )
+    return Pipeline(name, sql, source, rule, files, joins, section.line_of("sql"))
 
 
 def _source(written: str, settings: StreamConfig) -> str:

@@ -26,6 +26,7 @@ from firn.config.event_sources_reader import KEYS as EVENT_SOURCES
 from firn.config.event_sources_reader import check_event_sources, read_event_sources
 from firn.config.file_sinks_reader import check_places
 from firn.config.further_targets import read_further_targets
+from firn.config.joined_tables import check_joins
 from firn.config.maintenance import Care
 from firn.config.maintenance_reader import check_classes, read_common_care
 from firn.config.model import (
@@ -167,7 +168,9 @@ def _streams(top: Section, care: Care) -> dict[str, StreamConfig]:
     check_event_sources(section, streams)
     if not top.problems.published:
         check_signing_secrets(section, streams)
-    return read_views(top.section("views"), streams, placed, care)
+    streams = read_views(top.section("views"), streams, placed, care)
+    check_joins(section, streams)
+    return streams
 
 
 def _as_stream_name(text: str) -> str:

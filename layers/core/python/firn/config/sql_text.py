@@ -71,10 +71,12 @@ class Token:
 
 @dataclass(frozen=True)
 class Names:
-    """`target`: what INSERT INTO names, its two parts; None if there is none. `source`: what FROM names."""
+    """`target`: what INSERT INTO names, its two parts; None if there is none. `source`: what FROM names; `joins`: the
+    tables that JOIN names, namespace and name, each once."""
 
     target: tuple[str, str] | None
     source: str
+    joins: tuple[tuple[str, str], ...] = ()
 
 
 # Possessive, so that no text is looked at twice. Every alternative of one character comes last.
@@ -189,22 +191,28 @@ def names_in(found: Sequence[Token]) -> Names:
         )
     own = {name.upper() for name in _with_names(rest[start:])}
     sources: dict[str, Token] = {}
-    for parts, token in _from_names(rest[start:]):
-        if len(parts) == 1 and parts[0].upper() in own:
-            continue
-        sources.setdefault(".".join(parts), token)
+    joins: dict[tuple[str, str], None] = {}
+    for parts, token, joined in _from_names(rest[start:]):
+        if joined and len(parts) == 2:
+            joins.setdefault((parts[0], parts[1]))
+        elif joined:
+            why = f"{'.'.join(parts)[:60]!r} is no table that a pipeline joins"
+            raise token.refuse(why, "write JOIN namespace.table, a mirror or a view of this file")
+        elif len(parts) > 1 or parts[0].upper() not in own:
+            sources.setdefault(".".join(parts), token)
     if not sources:
         why = "nothing says which source table it reads"
         raise first.refuse(why, "write SELECT … FROM clicks, with the name of a source table of this stream")
     if len(sources) > 1:
         one, other = list(sources)[:2]
         raise sources[other].refuse(
-            f"it reads {one[:60]} and {other[:60]}, and a pipeline reads one source table", "write a pipeline for each"
+            f"it reads {one[:60]} and {other[:60]}, and a pipeline reads one source table",
+            "write a pipeline for each, or JOIN namespace.table … ON … for a table of Firn",
         )
     ((source, token),) = sources.items()
     if "*" in source or not source.strip(". ") or source.startswith(".") or source.endswith("."):
         raise token.refuse(f"{source[:60]!r} is no source table", "write one name, as events have it: public.orders")
-    return Names(target, source)
+    return Names(target, source, tuple(joins))
 
 
 def tables_in(sql: str) -> tuple[tuple[tuple[str, str], Token], ...]:
@@ -219,7 +227,7 @@ def tables_in(sql: str) -> tuple[tuple[tuple[str, str], Token], ...]:
         raise rest[0].refuse(f"a view can't begin with {rest[0].text[:30]}", f"write {_A_VIEW}")
     own = {name.upper() for name in _with_names(rest)}
     tables: dict[tuple[str, str], Token] = {}
-    for parts, token in _from_names(rest):
+    for parts, token, _ in _from_names(rest):
         if len(parts) == 2:
             tables.setdefault((parts[0], parts[1]), token)
         elif len(parts) > 2 or parts[0].upper() not in own:
@@ -286,8 +294,9 @@ def _with_names(found: Sequence[Token]) -> Iterator[str]:
             yield token.text
 
 
-def _from_names(found: Sequence[Token]) -> Iterator[tuple[list[str], Token]]:
-    """What FROM and JOIN name: not what is in brackets there, nor functions, nor the FROM of extract(year FROM x)."""
+def _from_names(found: Sequence[Token]) -> Iterator[tuple[list[str], Token, bool]]:
+    """What FROM and JOIN name, and whether it is JOIN that does: not what is in brackets there, nor functions, nor the
+    FROM of extract(year FROM x)."""
     levels: list[str] = [""]  # of each open bracket: "", "select" once that was seen, "from" while in its FROM
     for place, token in enumerate(found):
         if token.mark and token.mark in "([{":
@@ -312,7 +321,7 @@ def _from_names(found: Sequence[Token]) -> Iterator[tuple[list[str], Token]]:
             if len(parts) > _MOST_PARTS:
                 why = f"a source table's name has at most {_MOST_PARTS} parts"
                 raise found[place + 1].refuse(why, 'write "a.b.c" in quotes if the dots belong to it')
-            yield parts, found[place + 1]
+            yield parts, found[place + 1], token.word == "JOIN"
 
 
 def _names_follow(token: Token, before: Token, level: str) -> bool:

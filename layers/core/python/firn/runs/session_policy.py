@@ -100,6 +100,7 @@ def _ways(
     own = {s.name for s in streams}
     each += [f"{log}/cuts/{name}/*" for name in sorted({name for one in views for name in one.streams} - own)]
     others = {table for one in views for table, feeding in one.feeders.items() if not own.issuperset(feeding)}
+    others |= {table for s in streams for one in s.pipelines for table in one.joins}
     rules = [rule for s in streams for rule in s.targets if rule.to]
     rules += [TableRule(str(table), str(table)) for table in sorted(others)]
     for logs in (common + each, [f"{log}/*"]):

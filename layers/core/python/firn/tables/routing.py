@@ -41,6 +41,11 @@ class Target:
         """The sources by their whole names, each once."""
         return tuple(dict.fromkeys(self.names.get(source, source) for source in self.sources))
 
+    @property
+    def joins(self) -> frozenset[TableName]:
+        """The tables that its rows are joined with."""
+        return frozenset(name for feed in self.feeds if feed.pipeline for name in feed.pipeline.joins)
+
     def events(self, above: int, op: str | None = None) -> int:
         """Staged changes in epochs above `above`, all or those of one op."""
         counts = (count for facts in self.facts for count in facts.events.items())

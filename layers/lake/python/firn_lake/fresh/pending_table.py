@@ -288,6 +288,11 @@ class _Judge(RowJudge):
 
 def _planned(pending: Pending, target: Target, state: TableState | None, above: int) -> Waiting:
     feeds = None
+    if target.joins:
+        raise NotFresh(
+            f"rows of {target.name} are joined with {', '.join(map(str, sorted(target.joins)))} as that is when they "
+            "are committed: run firn flush, or read without fresh"
+        )
     if target.feeds:
         from firn_sql.feed_plan import plan_feeds  # with DuckDB, which most tables can do without
 

@@ -17,6 +17,7 @@ from firn.config.model import StreamConfig, TableRule
 from firn.config.names import TableName
 from firn.config.pipelines import Pipeline
 from firn.config.rule_lookup import SourceNames
+from firn.errors import TerminalError
 from firn.log import cuts, epochs, layout
 from firn.log.store import Store
 from firn.tables.batch_facts import TableFacts
@@ -129,7 +130,14 @@ def _in_order(batch: Batch, tables: set[str]) -> list[Mapping[str, Any]]:
 
 
 def try_sql(pipeline: Pipeline, settings: StreamConfig, sample: Sample) -> Trial:
-    """What the pipeline's SQL makes of these events. Raises TerminalError for SQL that does not bind to them."""
+    """What the pipeline's SQL makes of these events. Raises TerminalError for SQL that does not bind to them, or that
+    joins tables."""
+    if pipeline.joins:
+        read = " and ".join(map(str, pipeline.joins))
+        raise TerminalError(
+            f"pipeline {pipeline.name} joins {read} as it is when rows are committed, and a try commits nothing: take "
+            "the JOIN and its columns out to try the rest"
+        )
     decoding = _decoding(pipeline, settings, sample)
     decoder = decoded_rows.decoder(decoding, mirror=False)
     good, bad = decoded_rows.decoded_by(decoder, sample.changes)

@@ -1,0 +1,167 @@
+"""The rows that a pipeline's rows are joined with: looked up by the values at hand, and numbered in an order that
+follows from their values alone, so that whichever process joins an event gives it the same rows with the same numbers.
+"""
+
+import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, Protocol
+
+import duckdb
+import pyarrow as pa
+
+from firn.config.sql_text import SqlRefused
+from firn_sql.isolation import isolate
+from firn_sql.joins import Join, Key
+from firn_sql.output_types import quoted
+from firn_sql.parse_tree import Node, Text, written
+
+TABLE: Final = "_firn_join_{}"
+PARTNER: Final = "_firn_partner_{}"
+"""The column with the number of the row of a joined table, null where there is none."""
+_FOUND: Final = "_firn_found"
+
+
+class TooLarge(Exception):
+    """Rows give more than a run may hold."""
+
+
+class Lookup(Protocol):
+    """Whoever has the joined tables."""
+
+    def __call__(self, place: int, columns: Sequence[str], keys: pa.Table) -> pa.Table:
+        """These columns of all rows of the table of the join `place` whose values are among those of `keys`, a column
+        for each of the join's, without nulls. Rows of other combinations may be among them. Raises TooLarge."""
+        ...
+
+
+class Partners:
+    """The joined tables of one SQL, as tables of its connection."""
+
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, text: Text, joins: Sequence[Join], schemas: Mapping[str, pa.Schema]
+    ) -> None:
+        """`schemas`: of the tables, by their names. Raises SqlRefused for a column that its table does not have."""
+        self._connection = connection
+        self._text = text
+        self._joins = joins
+        self._columns = [_columns(one, schemas[one.table], text) for one in joins]
+        self._keys: list[str] = []
+        self.hidden = [PARTNER.format(place) for place in range(len(joins))]
+        self.forget()
+
+    def bind(self, tree: Node) -> None:
+        """`tree`: of the SELECT, as it runs. Raises SqlRefused where values of two types would be compared."""
+        nodes = []
+        node = tree["from_table"]
+        while node["type"] == "JOIN":
+            nodes.append(node["left"])
+            node = node["left"]
+        for place, (one, left) in enumerate(zip(self._joins, reversed(nodes), strict=True)):
+            select = copy.deepcopy({**tree, "select_list": [], "from_table": left, "where_clause": None})
+            select["select_list"] = [copy.deepcopy(key.left) | {"alias": f"w{i}"} for i, key in enumerate(one.keys)]
+            self._keys.append(self._of_kinds(place, one, written(select)))
+
+    def _of_kinds(self, place: int, one: Join, inner: str) -> str:
+        """The values that rows are looked up by, in the types of the table's columns: one that none of these is equals
+        nothing there."""
+        right = self._connection.sql(f"SELECT {_listed(key.column for key in one.keys)} FROM {TABLE.format(place)}")  # noqa: S608
+        left = self._connection.sql(inner)
+        mine, theirs = (some.to_arrow_table().schema.types for some in (left, right))
+        for i, key in enumerate(one.keys):
+            if not _comparable(mine[i], theirs[i]):
+                raise self._refuse_types(key, one, theirs[i], str(left.types[i]), str(right.types[i]))
+        values = [f"TRY_CAST(w{i} AS {kind})" for i, kind in enumerate(right.types)]
+        equal = " AND ".join(f"{value} = w{i}" for i, value in enumerate(values))
+        named = ", ".join(f"{value} AS w{i}" for i, value in enumerate(values))
+        return f"SELECT DISTINCT {named} FROM ({inner}) WHERE {equal}"  # noqa: S608 (names are quoted)
+
+    def _refuse_types(self, key: Key, one: Join, kind: pa.DataType, mine: str, theirs: str) -> SqlRefused:
+        column = key.left["column_names"][-1]
+        why = f"{'.'.join(key.left['column_names'])} is {mine}, and {one.alias}.{key.column} is {theirs}"
+        if not _looked_up_by(kind):
+            return self._text.refuse(key.at, f"{why}: rows are not looked up by such values", "join by another column")
+        cast = f"TRY_CAST({column} AS {theirs}) AS its_{column}"
+        return self._text.refuse(key.at, why, f"write a SELECT in place of the source, which gives {cast}")
+
+    def find(self, source: str, rows: pa.Table, lookup: Lookup) -> None:
+        """Makes the tables those of what these rows touch. Raises TooLarge, and what `lookup` raises."""
+        for place, columns in enumerate(self._columns):
+            keys = self._values(place, source, rows)
+            found = lookup(place, columns.names, keys) if len(keys) else columns.empty_table()
+            self._connection.register(_FOUND, found.select(columns.names).cast(columns))
+            sorted_rows = self._connection.sql(f"SELECT * FROM {_FOUND} ORDER BY ALL").to_arrow_table()  # noqa: S608
+            self._connection.unregister(_FOUND)
+            self._register(place, sorted_rows)
+
+    def forget(self) -> None:
+        """Lets go of the rows that were found."""
+        for place, columns in enumerate(self._columns):
+            self._register(place, columns.empty_table())
+
+    def _values(self, place: int, source: str, rows: pa.Table) -> pa.Table:
+        def attempt(some: pa.Table) -> pa.Table:
+            self._connection.register(source, some)
+            return self._connection.sql(self._keys[place]).to_arrow_table()
+
+        try:
+            parts = [attempt(rows)]
+        except duckdb.Error as error:  # a cast that fails on the left: the SQL itself finds these rows again
+            parts, _ = isolate(rows, attempt, error)
+        found = pa.concat_tables(parts) if parts else attempt(rows.slice(0, 0))
+        return found.rename_columns([key.column for key in self._joins[place].keys])
+
+    def _register(self, place: int, rows: pa.Table) -> None:
+        numbered = rows.append_column(PARTNER.format(place), pa.arange(0, len(rows)))
+        self._connection.register(TABLE.format(place), numbered)
+
+
+def halves(
+    rows: pa.Table, attempt: Callable[[pa.Table], tuple[list[pa.Table], dict[int, str]]], row: str
+) -> tuple[list[pa.Table], dict[int, str]]:
+    """What an attempt at rows gives, at halves of them where all look up too much. `row`: the column with their
+    numbers."""
+    good: list[pa.Table] = []
+    failed: dict[int, str] = {}
+    pending = [rows]
+    while pending:
+        some = pending.pop()
+        try:
+            parts, bad = attempt(some)
+        except TooLarge as error:
+            if len(some) == 1:
+                failed[some[row][0].as_py()] = str(error)
+                continue
+            middle = len(some) // 2
+            pending += [some.slice(middle), some.slice(0, middle)]
+            continue
+        good += parts
+        failed |= bad
+    return good, failed
+
+
+def _columns(join: Join, schema: pa.Schema, text: Text) -> pa.Schema:
+    by = {field.name.lower(): field for field in reversed(schema)}
+    found = []
+    for name, at in join.columns:
+        if name.lower() not in by:
+            few = ", ".join(field.name for field in schema)[:200]
+            raise text.refuse(at, f"{join.table} has no column {name[:60]!r}", f"write one that it has: {few}")
+        found.append(by[name.lower()])
+    return pa.schema(found)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(quoted, names))
+
+
+def _looked_up_by(kind: pa.DataType) -> bool:
+    return not (pa.types.is_nested(kind) or pa.types.is_floating(kind))
+
+
+def _comparable(value: pa.DataType, kind: pa.DataType) -> bool:
+    """Whether whatever in a column of this kind equals such a value is that value, cast to the kind."""
+    if not _looked_up_by(kind):
+        return False
+    if pa.types.is_null(value) or value == kind:
+        return True
+    return all(pa.types.is_integer(one) or pa.types.is_decimal(one) for one in (value, kind))

@@ -1,0 +1,142 @@
+"""A pipeline's join is DuckDB's own, whatever is looked up, however rows are split, and in any order of a table."""
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from firn_sql.check import check
+from firn_sql.partners import Lookup, TooLarge
+from firn_sql.transform import Result, Transform
+from tests.soak import times
+
+CLICKS = pa.schema({"id": pa.int64(), "cid": pa.int64(), "t": pa.string(), "n": pa.int32(), "l": pa.list_(pa.int64())})
+CUSTOMERS = pa.schema({"id": pa.int64(), "t": pa.string(), "name": pa.string(), "rid": pa.int64()})
+REGIONS = pa.schema({"id": pa.decimal128(9, 2), "label": pa.string()})
+JOINED = {"shop.customers": CUSTOMERS, "shop.regions": REGIONS}
+LISTS = st.none() | st.lists(st.integers(0, 2), max_size=2)
+KEYS, WORDS = st.none() | st.integers(0, 3), st.none() | st.sampled_from(["a", "b", "7"])
+NUMBERS = st.none() | st.sampled_from(["0.00", "1.00", "1.50", "2.00"])
+
+JOINS = st.sampled_from(
+    [
+        ("JOIN shop.customers c ON k.cid = c.id", "c"),
+        ("LEFT JOIN shop.customers c ON k.cid = c.id", "c"),
+        ("LEFT JOIN shop.customers AS C ON c.t = k.t AND k.cid = c.id", "c"),
+        ("JOIN shop.regions r ON k.n = r.id", "r"),
+        ("JOIN shop.customers c ON k.cid = c.id LEFT JOIN shop.regions r ON r.id = c.rid", "cr"),
+        ("LEFT JOIN shop.customers c ON k.cid = c.id JOIN shop.regions r ON c.rid = r.id", "cr"),
+        ("JOIN shop.customers c ON k.cid = c.id JOIN shop.customers d ON c.rid = d.id", "c"),
+    ]
+)
+FROM = st.sampled_from(["clicks k", "(SELECT * FROM clicks WHERE id > 0) k", "(SELECT *, t::INT AS x FROM clicks) k"])
+WHERE = st.sampled_from(["", " WHERE k.id > 0", " WHERE CAST(k.t AS INTEGER) > 1 OR k.t IS NULL"])
+
+
+@st.composite
+def queries(draw: st.DrawFn) -> str:
+    join, names = draw(JOINS)
+    items = ["k.*", "k.cid + 1 AS cid1"]
+    items += ["c.name AS c_name", "upper(c.t) AS c_t"] if "c" in names else []
+    items += ["r.label"] if "r" in names else []
+    items += ["unnest(k.l) AS item"] if draw(st.booleans()) else []
+    return f"SELECT {', '.join(items)} FROM {draw(FROM)} {join}{draw(WHERE)}"
+
+
+def rows(**columns: st.SearchStrategy[Any]) -> st.SearchStrategy[list[dict[str, Any]]]:
+    return st.lists(st.fixed_dictionaries(columns), max_size=7)
+
+
+def lookup(tables: Sequence[pa.Table], dice: random.Random, most: int) -> Lookup:
+    """Of all rows with wanted values those, and some others; too much where they are more than `most`."""
+
+    def found(place: int, columns: Sequence[str], keys: pa.Table) -> pa.Table:
+        table = tables[place]
+        wanted = pa.array([True] * len(table), pa.bool_())
+        for name in keys.column_names:
+            wanted = pc.and_(wanted, pc.is_in(table[name], value_set=keys[name].combine_chunks().drop_null()))
+        mask = [one or not dice.randrange(4) for one in wanted.to_pylist()]
+        if sum(wanted.to_pylist()) > most:
+            raise TooLarge("it is too much")
+        places = [place for place, one in enumerate(mask) if one]
+        return table.take(pa.array(dice.sample(places, len(places)), pa.int64())).select(list(columns))
+
+    return found
+
+
+def as_told(made: Result, start: int = 0) -> list[tuple[int, int, str]]:
+    each = zip(made.origin.to_pylist(), made.number.to_pylist(), made.rows.to_pylist(), strict=True)
+    return [(start + origin, number, repr(row)) for origin, number, row in each]
+
+
+@settings(max_examples=times(15, 3_000, 60), deadline=None)
+@given(
+    sql=queries(),
+    clicks=rows(id=st.integers(-1, 9), cid=KEYS, t=WORDS, n=KEYS, l=LISTS),
+    customers=rows(id=KEYS, t=WORDS, name=WORDS, rid=KEYS),
+    regions=rows(id=NUMBERS, label=WORDS),
+    cuts=st.sets(st.integers(0, 7), max_size=3),
+    seed=st.integers(0, 99),
+)
+def test_each_row_gives_what_duckdbs_join_gives_of_it_alone(
+    sql: str, clicks: list[dict[str, Any]], customers: list[dict[str, Any]], regions: list[dict[str, Any]],
+    cuts: set[int], seed: int,
+) -> None:  # fmt: skip
+    source = pa.Table.from_pylist(clicks, CLICKS)
+    text = pa.schema({"id": pa.string(), "label": pa.string()})
+    label = pa.Table.from_pylist(regions, text)
+    label = label.set_column(0, "id", label["id"].cast(pa.decimal128(9, 2)))
+    told = {"shop.customers": pa.Table.from_pylist(customers, CUSTOMERS), "shop.regions": label}
+    checked, dice = check(sql), random.Random(seed)
+    transform, order = Transform(checked, CLICKS, joined=JOINED), [told[one.table] for one in checked.joins]
+    made = transform.run(source, lookup(order, dice, 99))
+
+    duck = duckdb.connect(config={"threads": 1})
+    duck.execute("CREATE SCHEMA shop; SET disabled_optimizers = 'filter_pushdown,reorder_filter'")
+    for name, table in told.items():
+        duck.register("told", table)
+        duck.execute(f"CREATE TABLE {name} AS FROM told")
+    for place in range(len(source)):
+        duck.register("clicks", source.slice(place, 1))
+        try:
+            expected = Counter(map(repr, duck.sql(sql).to_arrow_table().cast(transform.schema).to_pylist()))
+        except duckdb.Error:
+            assert place in made.failed
+            continue
+        mine = [row for origin, _, row in as_told(made) if origin == place]
+        assert Counter(mine) == expected
+        assert [number for origin, number, _ in as_told(made) if origin == place] == list(range(len(mine)))
+
+    edges = sorted({0, len(source), *(cut for cut in cuts if cut < len(source))})
+    parts = [(start, transform.run(source.slice(start, end - start), lookup(order, dice, 99)))
+             for start, end in pairwise(edges)]  # fmt: skip
+    assert [one for start, part in parts for one in as_told(part, start)] == as_told(made)
+    assert {start + place for start, part in parts for place in part.failed} == set(made.failed)
+
+
+def test_partners_are_numbered_by_their_values_alone() -> None:
+    told = pa.table({"id": [1, 1, 1], "t": list("cab"), "name": list("xyz"), "rid": [0] * 3}, schema=CUSTOMERS)
+    source = pa.Table.from_pylist([{"id": 5, "cid": 1}], CLICKS)
+    sql = "SELECT c.name, c.t FROM clicks k JOIN shop.customers c ON k.cid = c.id"
+    transform = Transform(check(sql), CLICKS, joined=JOINED)
+    for seed in range(5):
+        made = transform.run(source, lookup([told], random.Random(seed), 9))
+        assert made.number.to_pylist() == [0, 1, 2]
+        assert made.rows["t"].to_pylist() == list("cab")  # by name, which the SQL names first
+
+
+def test_rows_that_look_up_too_much_are_joined_by_halves_and_one_alone_is_a_failure() -> None:
+    told = pa.table({"id": [0, 1, 2, 2, 2], "t": ["a"] * 5, "name": list("vwxyz"), "rid": [0] * 5}, schema=CUSTOMERS)
+    source = pa.Table.from_pylist([{"id": n, "cid": n} for n in range(4)], CLICKS)
+    transform = Transform(check("SELECT k.id, c.name FROM clicks k LEFT JOIN shop.customers c ON k.cid = c.id"), CLICKS,
+                          joined=JOINED)  # fmt: skip
+    made = transform.run(source, lookup([told], random.Random(1), 2))
+    assert made.rows.to_pylist() == [{"id": 0, "name": "v"}, {"id": 1, "name": "w"}, {"id": 3, "name": None}]
+    assert made.failed == {2: "it is too much"}
