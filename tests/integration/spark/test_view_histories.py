@@ -4,6 +4,7 @@ After each refresh a view is its query, run whole over its tables as the cut has
 chance DuckDB answers the text itself.
 """
 
+import json
 import random
 import re
 import threading
@@ -45,9 +46,9 @@ from tests.faults.calls import FAULTS, Counting, Died, Fault, WatchedStore
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import event
 from tests.integration.spark.test_pipelines_rebuild import rebuilt
-from tests.property.test_views import BASE, COLUMNS, QUERIES, bag, queries
+from tests.property.test_views import COLUMNS, QUERIES, bag, queries
 from tests.property.test_views import Tables as MadeTables
-from tests.soak import SEED, seeds, times
+from tests.soak import SEED, long_only, seeds, times
 
 pytestmark = pytest.mark.spark
 
@@ -59,8 +60,19 @@ KINDS: Final = {
 }
 WIDER: Final = {"int": "long", "decimal(9,2)": "decimal(14,2)"}
 KEYS: Final = {name: key for name, (_, (key,)) in COLUMNS.items()}
+WINDOWS: Final = (
+    "SELECT window_start, count(*) AS n, sum(m) AS s FROM hop(t, DATE '2026-01-01' + CAST(a AS INTEGER), "
+    "INTERVAL '1 day', INTERVAL '2 days') GROUP BY ALL",
+    "SELECT b, window_start, window_end, max(x) AS top FROM session(t, DATE '2026-01-01' + 2 * CAST(a AS INTEGER), "
+    "INTERVAL '2 days', b) GROUP BY ALL",
+)
+FULL: Final = "views.whole"
+OVER: Final = {
+    "views.copy": "SELECT * FROM views.v0", "views.size": "SELECT count(*) AS n FROM views.copy",
+    FULL: "SELECT a, b FROM lake.t EXCEPT ALL SELECT a, c FROM lake.u",
+}  # fmt: skip
 # What views settle where SQL does not: DuckDB's own answer may be another one.
-CHANCE: Final = re.compile("LIMIT|row_number|lag|first_value|arg_m|any_value|list|string_agg|QUALIFY")
+CHANCE: Final = re.compile("LIMIT|row_number|lag|first_value|arg_m|any_value|list|string_agg|QUALIFY|window_start")
 FEW: Final = Expiry(keep_seconds=1, at_least=1, at_most=1)
 NUMBERS: Final = (None, 0.5, -1.25, 1e9, "NaN", "Infinity", "-Infinity")
 
@@ -136,12 +148,14 @@ class History:
     def __init__(self, spark: SparkSession, folder: Path, some: list[str], dice: random.Random, at: Moments) -> None:
         self.dice, self.moments = dice, at
         self.kinds = {name: dict(kinds) for name, kinds in KINDS.items()}
-        self.views = {f"views.v{n}": re.sub(r"(FROM|JOIN|,) ([tuv])(?=[ ,)]|$)", r"\1 lake.\2", sql)
-                      for n, sql in enumerate(some)}  # fmt: skip
-        self.views |= {"views.copy": "SELECT * FROM views.v0", "views.size": "SELECT count(*) AS n FROM views.copy"}
+        self.views = {
+            f"views.v{n}": re.sub(r"(FROM |JOIN |, |hop\(|session\()([tuv])(?=[ ,)]|$)", r"\1lake.\2", sql)
+            for n, sql in enumerate((*some, dice.choice(WINDOWS)))
+        }
+        self.views |= OVER
         self.write = dice.choice(("merge-on-read", "copy-on-write"))
-        self.lsn, self.late = 100, list[dict[str, Any]]()
-        self.did, self.ways = list[str](), Counter[str]()
+        self.lsn, self.late = 100, list[dict[str, Any]]()  # `late`: events of an epoch to come
+        self.did, self.ways, self.hits = list[str](), Counter[str](), Counter[str]()
         self.lake = Lake(spark, folder, self.config())
         self.land([self.row(table, 9) for table in KINDS])
 
@@ -155,8 +169,15 @@ class History:
         return (
             "warehouse: file:///x\ncatalog: {type: sql}\nstreams:\n  spec:\n"
             f"    debezium: {{decimal.handling.mode: string}}\n    tables:\n{tables}views:\n"
-            + "".join(f"  {name}: {{sql: {sql!r}, write: {self.write}}}\n" for name, sql in self.views.items())
+            + "".join(
+                f"  {name}: {{sql: {sql!r}, write: {self.write}{', refresh: full' * (name == FULL)}}}\n"
+                for name, sql in self.views.items()
+            )
         )
+
+    def told(self) -> str:
+        """What happened, and how views were made, as a line."""
+        return json.dumps({"did": self.did, "hits": self.hits, "ways": self.ways})
 
     # What changes
 
@@ -229,6 +250,9 @@ class History:
             what()
             self.moments.begin(at if how == "fault" else 0, fault)
         sealed = self.land(self.changes(dice.choice((1, 4, 9))))
+        if self.moments.hit:
+            self.hits[f"{fault} {self.moments.hit}"] += 1
+        self.hits["beside"] += how == "beside" and self.moments.beside is None
         self.moments.begin()
         self.job(sealed)  # what was left undone
         self.check()
@@ -336,7 +360,7 @@ class History:
                 assert mirrors.items() <= cut.tables.items(), where
                 run.register("rows", there).execute(f"CREATE TABLE {name} AS FROM rows")
                 found = bag(run, f"FROM {name}")
-                if name in ("views.copy", "views.size"):
+                if name in OVER:
                     assert found == bag(run, sql), where
                     continue
                 assert found == self.planned(run, sql), where
@@ -382,42 +406,44 @@ def test_whatever_happens_each_view_is_its_query(
 ) -> None:
     dice = random.Random(seed)
     history = History(spark, tmp_path, dice.sample(QUERIES, times(3, 6)), dice, moments)
-    for _ in range(times(3, 25)):
+    for _ in range(times(2, 25)):
         history.happens()
+    print(history.told(), flush=True)
 
 
+@long_only
 @given(some=st.lists(queries(), min_size=4, max_size=4), seed=st.integers(0, 2**32))
-@settings(max_examples=times(1, 40), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=times(2, 40), deadline=None, suppress_health_check=list(HealthCheck))
 def test_whatever_happens_each_random_view_is_its_query(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, some: list[tuple[str, Any]], seed: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         folder, texts = tmp_path_factory.mktemp("views"), [sql for sql, _ in some]
         history = History(spark, folder, texts, random.Random(seed), watched(patch))
-        for _ in range(times(2, 12)):
+        for _ in range(12):
             history.happens()
+        print(history.told(), flush=True)
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    "fault", ["dies after", "lost after", *(pytest.param(one, marks=long_only) for one in FAULTS if "after" not in one)]
+)
 def test_a_turn_may_fail_at_each_of_its_calls(
     spark: SparkSession, tmp_path: Path, moments: Moments, fault: Fault
 ) -> None:
-    dice = random.Random(SEED)
-    history = History(spark, tmp_path, [QUERIES[2], QUERIES[6], QUERIES[15]], dice, moments)
+    """On storage, on the catalog and on files: before it, after it, or without an answer."""
+    history = History(spark, tmp_path, [QUERIES[2], QUERIES[6], QUERIES[15]], random.Random(SEED), moments)
     step = times(61, 1)
-    at = 1 + SEED % step
-    while True:
+    for at in range(1 + SEED % step, times(2 * step, 1_000), step):
         moments.begin(at, fault)
         history.did = [f"{fault} at {at}"]
         sealed = history.land([history.row("t", at % 8), history.row("u", at % 5), *history.changes(2)])
         hit = moments.hit
-        history.did.append(str(hit))
         moments.begin()
         history.job(sealed)
         history.check()
         if hit is None:
             break
-        at += step
-
-
-assert set(BASE) == set(KINDS)
+        history.hits[hit] += 1
+    assert history.hits
+    print(history.told(), flush=True)
