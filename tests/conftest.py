@@ -46,7 +46,9 @@ def models_of_aws_are_read_once() -> Iterator[None]:
 
 
 # They start stacks, whose functions and jobs are processes of their own, out of one package that they share: they run
-# one after the other, in one process of pytest and always in the same order.
+# one after the other, in one process of pytest and always in the same order. The deployment waits for most of its time,
+# and has a process of its own.
+_DEPLOYMENT = "tests/e2e/test_deploy_local.py"
 _STACKS = ("tests/integration/stack", "tests/e2e", "tests/integration/spark/test_packaged_job.py")
 # Two processes of pytest take the files of Spark, with a JVM each that lives as long as they do, and one takes what
 # needs none. First what takes longest, so that the small files at the end keep all processes busy.
@@ -54,6 +56,7 @@ _SPARK = ("tests/integration/spark", "tests/attacks")
 _JVMS = 2
 _ORDER = (
     "stacks",
+    _DEPLOYMENT,
     "tests/integration",
     "tests/attacks/test_events",
     "tests/attacks/test_bodies",
@@ -78,7 +81,7 @@ class _InOrder(LoadScopeScheduling):
         self._with_jvm: set[WorkerController] = set()
 
     def _split_scope(self, nodeid: str) -> str:
-        if nodeid.startswith(_STACKS):
+        if nodeid.startswith(_STACKS) and not nodeid.startswith(_DEPLOYMENT):
             return "stacks"
         return nodeid.partition("::")[0]
 

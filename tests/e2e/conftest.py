@@ -6,6 +6,7 @@ modules share a stack, in the demo and in the deployment. That of the other modu
 package takes 6 CPU seconds a stack, and to compile it 2 a job.
 """
 
+import fcntl
 import functools
 import gzip
 import json
@@ -19,6 +20,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,8 +35,9 @@ from infra.package import job
 from tests.soak import LONG
 
 ROOT = Path(__file__).resolve().parents[2]
-_KEPT = tempfile.TemporaryDirectory(prefix="firn-e2e-")  # until the session ends
-_SCRATCH = Path(_KEPT.name)
+# Where the session's processes find what one of them has built, until it ends: whoever starts them makes it.
+_KEPT = None if "PYTEST_E2E_BUILT" in os.environ else tempfile.TemporaryDirectory(prefix="firn-e2e-")
+_SCRATCH = Path(os.environ.setdefault("PYTEST_E2E_BUILT", _KEPT.name if _KEPT else ""))
 CORPUS = ROOT / "tests" / "data" / "corpus"
 
 
@@ -95,11 +98,22 @@ class Stack:
         return self.catalog().load_table((namespace, table)).scan().to_arrow()
 
 
+@contextmanager
+def _once(name: str) -> Iterator[tuple[Path, bool]]:
+    """A folder of the session, and whether a process has filled it already; whoever comes meanwhile waits."""
+    folder, done = _SCRATCH / name, _SCRATCH / f"{name}.done"
+    with (_SCRATCH / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield folder, done.exists()
+        done.touch()
+
+
 @functools.cache
 def packaged_job() -> Path:
     """The job, packaged for this Python, once a session."""
-    folder = _SCRATCH / "job"
-    job.build(folder, "{}.{}".format(*sys.version_info[:2]), level=1)
+    with _once("job") as (folder, done):
+        if not done:
+            job.build(folder, "{}.{}".format(*sys.version_info[:2]), level=1)
     return folder
 
 
@@ -107,12 +121,15 @@ def packaged_job() -> Path:
 def built() -> Path:
     """The folder in which `sam build` has built the functions, once a session; its cache beside it. What `make check`
     has built of the same sources is taken from its cache."""
-    folder, made = _SCRATCH / "sam", ROOT / ".aws-sam"
-    folder.mkdir()
-    if (made / "build.toml").exists() and (made / "cache").exists():
-        shutil.copy(made / "build.toml", folder)
-        (folder / "cache").symlink_to(made / "cache")
-    return sam.build(folder, TEMPLATE).parent
+    with _once("sam") as (folder, done):
+        if not done:
+            folder.mkdir(exist_ok=True)
+            made = ROOT / ".aws-sam"
+            if (made / "build.toml").exists() and (made / "cache").exists():
+                shutil.copy(made / "build.toml", folder)
+                (folder / "cache").symlink_to(made / "cache")
+            sam.build(folder, TEMPLATE)
+    return folder / "build"
 
 
 def as_deployed(*, packaged: bool = True) -> list[str]:

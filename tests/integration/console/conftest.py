@@ -27,7 +27,9 @@ def started_browser() -> Iterator[Any]:
         pytest.skip("needs Chromium: apt-get install chromium")
     SHOTS.mkdir(parents=True, exist_ok=True)
     with playwright.sync_playwright() as running:
-        started = running.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        # Without a GPU to draw on, and one process for all tabs: each test has one of its own.
+        drawing = ["--disable-gpu", "--renderer-process-limit=1"]
+        started = running.chromium.launch(executable_path=chromium, args=["--no-sandbox", *drawing])
         yield started
         started.close()
 

@@ -19,6 +19,7 @@ import pytest
 from firn_lake.catalogs.catalog import open_catalog
 from firn_local import tether
 from firn_local.environment import REPOSITORY
+from tests.soak import long_only
 
 pytestmark = pytest.mark.stack
 any_client: Any = boto3.session.Session().client
@@ -307,6 +308,7 @@ def test_a_port_in_use_and_a_missing_configuration_are_said(start: Callable[...,
     assert (running.process.returncode, "firn init" in output) == (2, True)
 
 
+@long_only  # each job of tests/e2e runs so, and tests/unit/local/test_emr_requests.py shows its parameters
 @pytest.mark.spark
 def test_a_real_spark_job_runs_by_spark_submit(start: Callable[..., Running], tmp_path: Path) -> None:
     running = start().ready()
