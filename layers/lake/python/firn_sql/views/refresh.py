@@ -89,28 +89,12 @@ class Refresh:
         if self._plan.sums:  # all else that the view shows of them follows from these
             before = f"SELECT * FROM {self._table(self._sources.held(group.columns, touched))}"
             held = self._above(group, before)
-            rows = self._summed(group, touched, before, *(rendered.grouped(group, one) for one in both))
+            rows = rendered.summed(group, touched.table, before, *(rendered.grouped(group, one) for one in both))
         else:
             keys = Within(group.keys, touched.table) if group.keys else None
             held = self._sources.held(self._plan.stored, touched)
             rows = rendered.grouped(group, self._rows(group.input, AFTER, keys))
         return self._net(self._plan.stored, held, self._above(group, rows))
-
-    def _summed(self, group: Group, touched: Within, held: str, gone: str, come: str) -> str:
-        """The touched groups as they are now, of sums alone: the first is how many rows a group has."""
-        sums = group.columns[len(group.ids) :]
-        sides = {"h": held, "g": gone, "n": come}
-        joins = "".join(
-            f" LEFT JOIN ({rows}) {side} ON "
-            + (" AND ".join(f"{side}.{name} IS NOT DISTINCT FROM t.w{i}" for i, name in enumerate(group.ids)) or "TRUE")
-            for side, rows in sides.items()
-        )
-        keys = [f"t.w{i} AS {name}" for i, name in enumerate(group.ids)]
-        values = [
-            f"coalesce(h.{one}, 0) - coalesce(g.{one}, 0) + coalesce(n.{one}, 0) AS {one}" for one in sums
-        ]  # fmt: skip
-        rows = f"SELECT {', '.join([*keys, *values])} FROM {touched.table} t{joins}"
-        return f"SELECT * FROM ({rows}) WHERE {sums[0]} > 0" if group.keys else rows
 
     def _above(self, group: Group, rows: str) -> str:
         """What stands above the groups of the view, over rows of them, with Plan.stored."""

@@ -33,6 +33,23 @@ def grouped(node: Group, rows: str) -> str:
     return f"SELECT {', '.join([*keys, *values])} FROM ({rows}){by}"
 
 
+def summed(group: Group, touched: str, held: str, gone: str, come: str) -> str:
+    """The touched groups as they are now, of sums alone: the first is how many rows a group has."""
+    sums = group.columns[len(group.ids) :]
+    sides = {"h": held, "g": gone, "n": come}
+    joins = "".join(
+        f" LEFT JOIN ({rows}) {side} ON "
+        + (" AND ".join(f"{side}.{name} IS NOT DISTINCT FROM t.w{i}" for i, name in enumerate(group.ids)) or "TRUE")
+        for side, rows in sides.items()
+    )
+    keys = [f"t.w{i} AS {name}" for i, name in enumerate(group.ids)]
+    values = [
+        f"coalesce(h.{one}, 0) - coalesce(g.{one}, 0) + coalesce(n.{one}, 0) AS {one}" for one in sums
+    ]  # fmt: skip
+    rows = f"SELECT {', '.join([*keys, *values])} FROM {touched} t{joins}"
+    return f"SELECT * FROM ({rows}) WHERE {sums[0]} > 0" if group.keys else rows
+
+
 def windowed(node: Window, rows: str) -> str:
     """Each row with what its functions are."""
     names = node.columns[len(node.columns) - len(node.functions) :]
