@@ -35,6 +35,7 @@ from firn_sql.views.algebra import (
     reads_now,
 )
 from firn_sql.views.clock import NEVER, Moments, at, query_at
+from firn_sql.views.join_values import alike
 from firn_sql.views.refresh_port import AFTER, BEFORE, NOTHING, Delta, Sources, Span, Within, listed, named, through
 
 __all__ = ["AFTER", "BEFORE", "NOTHING", "Refresh", "Within"]
@@ -301,7 +302,7 @@ class Refresh:
         if not changed:
             return None
         alone = alone_in(node.kind, [one is not None for one in deltas])
-        values = self._alike(names, [one for _, one in changed])
+        values = alike(self._connection, names, [one for _, one in changed])
         within = []
         for side, (one, keys) in enumerate(sides):
             asked = [each for (its, _), each in zip(changed, values, strict=True) if side != alone or its != side]
@@ -338,18 +339,6 @@ class Refresh:
             tuple(_cast(f"({key.sql})", kind, "TRY_CAST") if mine == "VARCHAR" != kind else key
                   for key, mine, kind in kinds), table,
         )  # fmt: skip
-
-    def _alike(self, names: Sequence[str], some: Sequence[str]) -> Sequence[str]:
-        """SELECTs of values by which rows join, in types of which a UNION ALL makes what `=` compares: of a text and
-        something else that is the other, and a text may say the same in several ways."""
-        kinds = [list(map(str, self._connection.sql(one).types)) for one in some]
-        others = [next((one[i] for one in kinds if one[i] != "VARCHAR"), "VARCHAR") for i in range(len(names))]
-        if all(other == one[i] or one[i] != "VARCHAR" for one in kinds for i, other in enumerate(others)):
-            return some
-        return [
-            f"SELECT {', '.join(_as(name, one[i], others[i]) for i, name in enumerate(names))} FROM ({rows})"
-            for one, rows in zip(kinds, some, strict=True)
-        ]
 
     def _union_delta(self, node: Union) -> Delta | None:
         deltas = [self._delta(one) for one in node.branches]
@@ -389,10 +378,6 @@ class Refresh:
 
 def _cast(sql: str, kind: str, how: str = "CAST") -> Expression:
     return Expression(parse(f"SELECT {how}({sql} AS {kind})")["select_list"][0])
-
-
-def _as(name: str, kind: str, other: str) -> str:
-    return f"CAST({name} AS {other}) AS {name}" if kind == "VARCHAR" != other else name
 
 
 def _renamed(node: Scan, rows: str) -> str:
