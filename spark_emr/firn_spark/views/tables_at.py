@@ -165,8 +165,8 @@ class TablesAt:
             if isinstance(within, Span) and key:
                 if (ends := self._ends(within, key[0])) is not None:
                     columns = self._columns(source)
-                    rows = base_rows.every_row(self._spark, at.table, columns, at.until, (key[0], *ends))
-                    self._found[asked] = self._made(columns, rows, at)
+                    near = base_rows.every_row(self._spark, at.table, columns, at.until, (key[0], *ends))
+                    self._found[asked] = self._made(columns, near, at)
                     return self._found[asked]
                 return self._every(source)
             values = self._values(within, key)

@@ -5,7 +5,7 @@ tests/integration/spark/test_views_read.py.
 """
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from firn.log.store import open_store
 from firn.tables.snapshot_history import NoSuchMoment
 from firn.tables.table_state import EPOCH
 from firn.views.cut import Told
-from firn_lake.fresh import fresh_view
+from firn_lake.fresh import fresh_tables, fresh_view
 from firn_lake.fresh.fresh_rows import FreshTable
 from firn_lake.fresh.fresh_view import FreshView, FreshViewRows, _Tables
 from firn_lake.fresh.pending import Look, NotFresh
@@ -40,8 +40,8 @@ OVER = "SELECT size, count(*) AS groups, min(v) AS least FROM lake.sums GROUP BY
 VIEWS = {"lake.sums": SUMS, "lake.over": OVER}
 
 
-def with_views(views: dict[str, str]) -> str:
-    return config() + "views:\n" + "".join(f"  {name}: {{sql: {sql!r}}}\n" for name, sql in views.items())
+def with_views(views: dict[str, str], more: str = "") -> str:
+    return config() + "views:\n" + "".join(f"  {name}: {{sql: {sql!r}{more}}}\n" for name, sql in views.items())
 
 
 def row(number: int, lsn: int, v: str, op: str = "c") -> dict[str, Any]:
@@ -84,9 +84,11 @@ class Viewed(Ground):
             of = FreshView(view, sources, None, datetime.now(UTC))
             with connected() as connection:
                 found, how, tables = of.bound(connection)
-                rows = how.rows(Refresh(connection, found, _Tables(connection, found, tables, of.checked)).whole(AFTER))
-                made = connection.sql(rows).to_arrow_table()
-            said = Told(view.sha, {TableName.parse(n): _at(s.table) for n, s in sources.items()}, {"spec": self.epoch})
+                there = _Tables(connection, found, tables, of.checked)
+                made = connection.sql(how.rows(Refresh(connection, found, there, of.moments).whole(AFTER)))
+                made = made.to_arrow_table()
+            read = {TableName.parse(n): _at(s.table) for n, s in sources.items()}
+            said = Told(view.sha, read, {"spec": self.epoch}, of.moments[1] if view.by_clock else None)
             summary = said.summary() | {f"{EPOCH}_view": str(self.epoch)}
             if not self.catalog.table_exists(view.table.identifier):
                 properties = {"firn.mode": "view", "firn.key": '["_firn_id"]', "firn.stream": "spec"}
@@ -95,8 +97,8 @@ class Viewed(Ground):
             write = table.append if table.current_snapshot() is None else table.overwrite
             write(made, snapshot_properties=summary)
 
-    def publish(self, views: dict[str, str]) -> None:
-        self.config = published_configs.publish(self.store, with_views(views))
+    def publish(self, views: dict[str, str], more: str = "") -> None:
+        self.config = published_configs.publish(self.store, with_views(views, more))
         self.lake = Lake(self.catalog, lambda: open_store(f"file://{self.folder}/staging"))
 
     def fresh(self, name: str = "lake.sums", **how: Any) -> list[dict[str, Any]]:
@@ -202,6 +204,32 @@ def test_a_fresh_view_has_what_waits_for_its_tables(viewed: Viewed) -> None:
     viewed.land(*first, *more)
     assert {name: _ordered(viewed.lake.table(name).read(metadata=True).pylist()) for name in VIEWS} == shown
     assert {name: viewed.fresh(name, metadata=True) for name in VIEWS} == shown
+
+
+def test_a_fresh_view_that_asks_for_the_time_is_of_the_moment_of_the_read(
+    viewed: Viewed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = datetime.now(UTC)
+    old, new = (int((begun - timedelta(minutes=minutes)).timestamp()) for minutes in (50, 5))
+    recent = "SELECT id FROM lake.t WHERE to_timestamp(n) > now() - INTERVAL 1 HOUR"
+    viewed.publish({"lake.recent": recent, "lake.most": "SELECT max(id) AS most FROM lake.recent"}, ", every: 1h")
+    viewed.land(row(old, 10, "a"), row(new, 11, "a"))
+    assert viewed.fresh("lake.recent") == [{"id": old}, {"id": new}]
+    viewed.post([row(new + 1, 20, "a")])
+
+    def at(minutes: int) -> Any:
+        class Clock(datetime):
+            @classmethod
+            def now(cls, tz: Any = None) -> datetime:  # type: ignore[override]
+                return (begun + timedelta(minutes=minutes)).astimezone(tz)
+
+        monkeypatch.setattr(fresh_tables, "datetime", Clock)
+        return viewed.fresh("lake.recent"), viewed.fresh("lake.most")
+
+    assert at(20) == ([{"id": new}, {"id": new + 1}], [{"most": new + 1}])
+    assert at(90) == ([], [{"most": None}])
+    assert at(-600) == ([{"id": old}, {"id": new}, {"id": new + 1}], [{"most": new + 1}]), "never before the stored one"
+    assert viewed.lake.table("lake.recent").read().count() == 2
 
 
 def test_a_view_that_is_behind_its_tables_is_not_called_fresh(viewed: Viewed) -> None:
