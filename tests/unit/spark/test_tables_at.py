@@ -298,3 +298,21 @@ def test_rows_that_time_passes_are_looked_for_between_two_ends(
                 assert {one[0] for one in looked} <= {column}
                 found += looked
     assert bool(found) == (column != "*")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT n, max(seen) AS m, sum(x) AS s FROM t GROUP BY n HAVING max(seen) > now() - INTERVAL 1 DAY",
+        "SELECT id, x FROM t QUALIFY row_number() OVER (PARTITION BY n ORDER BY x) < 3 AND seen <= now()",
+        "SELECT p.id, q.id AS other FROM t p LEFT JOIN t q ON p.n = q.n AND q.seen > now() WHERE p.seen < now()",
+        "SELECT DISTINCT n FROM t WHERE seen BETWEEN now() - INTERVAL 6 HOUR AND now()",
+    ],
+)
+def test_what_time_changes_above_other_operators_is_told_apart(sql: str) -> None:
+    begun = datetime(2026, 3, 1, tzinfo=UTC)
+    t = {"id": INT, "seen": TIMESTAMPTZ, "n": INT, "x": DOUBLE}
+    rows = [(n, begun + timedelta(hours=7 * n - 40), n % 3, n / 3) for n in range(12)]
+    for hours in (0, 8, 100):
+        for after in (rows, [*rows[2:], (20, rows[4][1], 1, 0.1)]):
+            check(sql, {"t": (t, rows, after)}, (begun, begun + timedelta(hours=hours)))
