@@ -66,6 +66,27 @@ MUTANTS: Final = (
         ("tests/unit/tables/test_ownership.py::test_a_view_takes_the_place_of_no_table_that_is_none",),
     ),
     Mutant(
+        "a clock that goes back takes the moment of a view with it",
+        f"{_VIEWS}/cut.py",
+        "max(now, before.now)",
+        "now",
+        (f"{_DUE}::test_a_moment_is_never_before_that_of_the_last_refresh",),
+    ),
+    Mutant(
+        "a view over one that time has changed stays as it was",
+        f"{_VIEWS}/due.py",
+        "behind = behind or any(_is_newer(one.state, state) for one in timed)",
+        "behind = behind or False",
+        (f"{_DUE}::test_a_view_over_one_that_time_has_changed_is_behind_until_it_is_of_that_moment",),
+    ),
+    Mutant(
+        "a row that came while time passed it counts as one that stayed",
+        "layers/lake/python/firn_sql/views/time_changes.py",
+        "if below is not None:",
+        "if below is not None and not some:",
+        ("tests/property/test_view_clock.py::test_a_row_that_changes_while_time_passes_it_goes_once",),
+    ),
+    Mutant(
         "a view that waits for a table gets a job each minute",
         f"{_VIEWS}/due.py",
         "if missing is not None:",

@@ -86,6 +86,12 @@ def test_what_changed_makes_the_view_what_its_query_is(sql: str, state: State, c
     check_refresh(sql, state, changes, KNOWN, moments)
 
 
+def test_a_row_that_changes_while_time_passes_it_goes_once() -> None:
+    state: Any = {"t": {1: (1, "2026-11-19 03:00:00", 0.1), 2: (1, "2026-11-19 04:00:00", 0.1)}, "u": {}}
+    changes: Any = {"t": {1: (2, "2026-11-19 03:00:00", 0.1)}, "u": {}}
+    check_refresh(QUERIES[0], state, changes, KNOWN, (START, START + STEP))
+
+
 @pytest.mark.parametrize("sql", [one for one in QUERIES if not any(word in one for word in ("LIMIT", "tumble", "hop"))])
 @given(state=STATES, moments=MOMENTS)
 @settings(max_examples=times(3, 300), deadline=None)

@@ -18,7 +18,7 @@ from tests.integration.spark.test_views import bag, refreshed, told, visible
 pytestmark = pytest.mark.spark
 
 VIEWS = {
-    "lake.recent": "SELECT id, v, at FROM lake.a WHERE at > now() - INTERVAL 7 DAY",
+    "lake.recent": "SELECT id, v, seen FROM lake.a WHERE seen > now() - INTERVAL 7 DAY",
     "lake.today": "SELECT v, count(*) AS n FROM lake.a WHERE day = current_date GROUP BY v",
     "lake.over": "SELECT v, count(*) AS n, max(id) AS top FROM lake.recent GROUP BY v",
 }
@@ -26,7 +26,7 @@ CONFIG = """
 warehouse: file:///x
 catalog: {type: sql}
 streams:
-  spec: {tables: {app.a: {to: lake.a, key: [id], columns: {at: timestamptz, day: date}}}}
+  spec: {tables: {app.a: {to: lake.a, key: [id], columns: {seen: timestamptz, day: date}}}}
 views:
 """ + "".join(
     f"  {name}: {{sql: {sql!r}{', every: 1h' if name != 'lake.over' else ''}}}\n" for name, sql in VIEWS.items()
@@ -55,7 +55,7 @@ def check(lake: Lake) -> None:
 
 
 def row(number: int, when: datetime, lsn: int = 0, **more: Any) -> dict[str, Any]:
-    return told(number, lsn, "u" if lsn else "c", at=f"{when:%Y-%m-%dT%H:%M:%S.%fZ}", day=f"{when:%Y-%m-%d}", **more)
+    return told(number, lsn, "u" if lsn else "c", seen=f"{when:%Y-%m-%dT%H:%M:%S.%fZ}", day=f"{when:%Y-%m-%d}", **more)
 
 
 def test_rows_come_and_go_as_time_passes(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,6 +107,24 @@ def test_an_explanation_for_people_fits_a_terminal(run: Run) -> None:
     assert "no sums are kept: its rows are not groups" in err
 
 
+@pytest.mark.parametrize(
+    ("condition", "kept"),
+    [
+        ("amount > epoch(now())", "row by row, and as time passes rows whose orders.amount it has passed"),
+        ("now() < to_timestamp(amount)", "row by row, and as time passes of all rows those whose to_timestamp(orders."),
+        (
+            "epoch(now()) - amount < 9",
+            "all rows at each refresh: write a column > now() - INTERVAL …, with now() on one",
+        ),
+    ],
+)
+def test_what_goes_by_the_time_is_told(run: Run, store: Store, condition: str, kept: str) -> None:
+    more = f"  web.recent: {{sql: SELECT id FROM shop.orders WHERE {condition}, every: 1h}}\n"
+    published_configs.publish(store, CONFIG + more)
+    [one] = [one for one in told(run, "web.recent")["parts"] if one["part"].startswith("where")]
+    assert one["kept"].startswith(kept)
+
+
 def test_why_no_sums_are_kept_is_told(run: Run) -> None:
     assert "web.all" in run("views", "explain", "all")[2]
     assert told(run, "all")["why_no_sums"] == "refresh: full makes all of it again each time"

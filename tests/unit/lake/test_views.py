@@ -20,7 +20,7 @@ from firn.tables.snapshot_history import NoSuchMoment
 from firn.tables.table_state import EPOCH
 from firn.views.cut import Told
 from firn.views.renamed_columns import COLUMNS, called_in_sql, meant_columns
-from firn_lake.fresh import fresh_view
+from firn_lake.fresh import fresh_tables, fresh_view
 from firn_lake.fresh.fresh_rows import FreshTable
 from firn_lake.fresh.fresh_view import FreshView, FreshViewRows, _Tables
 from firn_lake.fresh.pending import Look, NotFresh
@@ -43,9 +43,8 @@ OVER = "SELECT size, count(*) AS groups, min(v) AS least FROM lake.sums GROUP BY
 VIEWS = {"lake.sums": SUMS, "lake.over": OVER}
 
 
-def with_views(views: dict[str, str], rule: str = "key: [id]", *, full: bool = False) -> str:
-    how = ", refresh: full" if full else ""
-    return config(rule) + "views:\n" + "".join(f"  {name}: {{sql: {sql!r}{how}}}\n" for name, sql in views.items())
+def with_views(views: dict[str, str], rule: str = "key: [id]", more: str = "") -> str:
+    return config(rule) + "views:\n" + "".join(f"  {name}: {{sql: {sql!r}{more}}}\n" for name, sql in views.items())
 
 
 def row(number: int, lsn: int, v: str, op: str = "c") -> dict[str, Any]:
@@ -88,10 +87,11 @@ class Viewed(Ground):
             of = FreshView(view, sources, None, datetime.now(UTC))
             with connected() as connection:
                 found, how, tables = of.bound(connection)
-                read = _Tables(connection, found, tables, of.checked, of.called)
-                rows = how.rows(Refresh(connection, found, read).whole(AFTER))
-                made = connection.sql(rows).to_arrow_table()
-            said = Told(view.sha, {TableName.parse(n): _at(s.table) for n, s in sources.items()}, {"spec": self.epoch})
+                there = _Tables(connection, found, tables, of.checked, of.called)
+                made = connection.sql(how.rows(Refresh(connection, found, there, of.moments).whole(AFTER)))
+                made = made.to_arrow_table()
+            read = {TableName.parse(n): _at(s.table) for n, s in sources.items()}
+            said = Told(view.sha, read, {"spec": self.epoch}, of.moments[1] if view.by_clock else None)
             named = {name: _ids(one.table) for name, one in sources.items()}
             summary = said.summary() | {f"{EPOCH}_view": str(self.epoch), COLUMNS: json.dumps(named)}
             if not self.catalog.table_exists(view.table.identifier):
@@ -101,8 +101,8 @@ class Viewed(Ground):
             write = table.append if table.current_snapshot() is None else table.overwrite
             write(made, snapshot_properties=summary)
 
-    def publish(self, views: dict[str, str], rule: str = "key: [id]", *, full: bool = False) -> None:
-        self.config = published_configs.publish(self.store, with_views(views, rule, full=full))
+    def publish(self, views: dict[str, str], rule: str = "key: [id]", more: str = "") -> None:
+        self.config = published_configs.publish(self.store, with_views(views, rule, more))
         self.lake = Lake(self.catalog, lambda: open_store(f"file://{self.folder}/staging"))
 
     def fresh(self, name: str = "lake.sums", **how: Any) -> list[dict[str, Any]]:
@@ -275,7 +275,7 @@ def test_a_fresh_view_goes_on_where_a_column_of_a_table_was_renamed(viewed: View
 def test_a_fresh_view_may_be_one_that_runs_whole(viewed: Viewed) -> None:
     """Of what no view that is kept by what changed may have: a join that compares nothing by =."""
     less = "SELECT a.id, count(b.id) AS less FROM lake.t a LEFT JOIN lake.t b ON b.id < a.id GROUP BY a.id"
-    viewed.publish({"lake.less": less}, full=True)
+    viewed.publish({"lake.less": less}, more=", refresh: full")
     viewed.land(row(1, 10, "a"), row(2, 11, "b"))
     viewed.post([row(3, 20, "a"), row(2, 21, "b", "d")])
     assert viewed.fresh("lake.less") == [{"id": 1, "less": 0}, {"id": 3, "less": 1}]
@@ -290,6 +290,32 @@ def test_which_columns_a_view_means_is_its_own_words_or_nothing() -> None:
     fields = [{"id": 2, "name": "v"}, {"id": 4, "name": "amount"}]
     assert called_in_sql(fields, {"n": 4, "v": 2, "gone": 9}) == {"amount": "n"}
     assert called_in_sql([*fields, {"id": 5, "name": "n"}], {"n": 4}) == {}  # the name is another column's by now
+
+
+def test_a_fresh_view_that_asks_for_the_time_is_of_the_moment_of_the_read(
+    viewed: Viewed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = datetime.now(UTC)
+    old, new = (int((begun - timedelta(minutes=minutes)).timestamp()) for minutes in (50, 5))
+    recent = "SELECT id FROM lake.t WHERE to_timestamp(n) > now() - INTERVAL 1 HOUR"
+    viewed.publish({"lake.recent": recent, "lake.most": "SELECT max(id) AS most FROM lake.recent"}, more=", every: 1h")
+    viewed.land(row(old, 10, "a"), row(new, 11, "a"))
+    assert viewed.fresh("lake.recent") == [{"id": old}, {"id": new}]
+    viewed.post([row(new + 1, 20, "a")])
+
+    def at(minutes: int) -> Any:
+        class Clock(datetime):
+            @classmethod
+            def now(cls, tz: Any = None) -> datetime:  # type: ignore[override]
+                return (begun + timedelta(minutes=minutes)).astimezone(tz)
+
+        monkeypatch.setattr(fresh_tables, "datetime", Clock)
+        return viewed.fresh("lake.recent"), viewed.fresh("lake.most")
+
+    assert at(20) == ([{"id": new}, {"id": new + 1}], [{"most": new + 1}])
+    assert at(90) == ([], [{"most": None}])
+    assert at(-600) == ([{"id": old}, {"id": new}, {"id": new + 1}], [{"most": new + 1}]), "never before the stored one"
+    assert viewed.lake.table("lake.recent").read().count() == 2
 
 
 def test_a_view_that_is_behind_its_tables_is_not_called_fresh(viewed: Viewed) -> None:

@@ -2,19 +2,22 @@
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from firn.changes.decode.types import DOUBLE, INT, LONG, STRING, UUID, Column, Type
+from firn.changes.decode.types import DATE, DOUBLE, INT, LONG, STRING, TIMESTAMP, TIMESTAMPTZ, UUID, Column, Type
 from firn.config.names import TableName
+from firn_spark.files import values as values_of_files
 from firn_spark.pipelines import base_rows
 from firn_spark.tables.columns import arrow_type
 from firn_spark.views.row_changes import RowChanges
 from firn_spark.views.tables_at import TableAt, TablesAt
 from firn_sql.views.algebra import Scan, operators
+from firn_sql.views.clock import NEVER, Moments
 from firn_sql.views.planner import plan
 from firn_sql.views.refresh import AFTER, BEFORE, Refresh
 from firn_sql.views.source_tables import source_table
@@ -52,9 +55,16 @@ def files(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
             found = found.filter(pc.is_in(found[one.name], value_set=some))
         return [found]
 
-    def every_row(_: Any, table: Looked, columns: Sequence[Column], snapshot: int | None = None) -> Iterator[pa.Table]:
-        asked.append(("*",))
-        yield table.rows
+    def every_row(
+        _: Any, table: Looked, columns: Sequence[Column], snapshot: int | None = None, between: Any = None
+    ) -> Iterator[pa.Table]:
+        asked.append(("*",) if between is None else (between[0].name, "between"))
+        rows = table.rows
+        if between is not None:  # as narrowly as bounds of files could tell it
+            column, low, high = between
+            values = rows[column.name].cast(values_of_files.key_type(column.type))
+            rows = rows.filter(pc.and_(pc.greater_equal(values, low), pc.less_equal(values, high)))
+        yield rows
 
     monkeypatch.setattr(base_rows, "rows_with", rows_with)
     monkeypatch.setattr(base_rows, "every_row", every_row)
@@ -67,7 +77,7 @@ def table_of(columns: Mapping[str, Type], rows: Rows) -> pa.Table:
     return pa.table([pa.array(some, kind) for some, kind in zip(values, kinds, strict=True)], names=list(columns))
 
 
-def refreshed(sql: str, given: Given) -> tuple[list[Any], list[Any]]:
+def refreshed(sql: str, given: Given, moments: Moments = NEVER) -> tuple[list[Any], list[Any]]:
     """The rows of a view (all that is stored, as texts) by what changed, and made again."""
     with connected() as connection:
         tables = {name: source_table([Column(*one) for one in of[0].items()], [next(iter(of[0]))])
@@ -79,7 +89,10 @@ def refreshed(sql: str, given: Given) -> tuple[list[Any], list[Any]]:
             if isinstance(one, Scan):
                 needed[one.source].update(one.names[each] for each in one.every)
 
-        def at(one: Any, cut: int, changed: Mapping[str, RowChanges] | None = None, view: Any = None) -> Refresh:
+        def at(
+            one: Any, cut: int, changed: Mapping[str, RowChanges] | None = None, view: Any = None,
+            now: Moments = moments,
+        ) -> Refresh:  # fmt: skip
             there = {
                 name: TableAt(
                     TableName("s", name), cast("Any", Looked(table_of(of[0], of[1] if cut == BEFORE else of[2]))),
@@ -87,11 +100,12 @@ def refreshed(sql: str, given: Given) -> tuple[list[Any], list[Any]]:
                 )
                 for name, of in given.items()
             }  # fmt: skip
-            return Refresh(one, found, TablesAt(cast("Any", None), one, there, needed, changed, view, how))
+            return Refresh(one, found, TablesAt(cast("Any", None), one, there, needed, changed, view, how), now)
 
         def whole(cut: int) -> pa.Table:
             with connected() as own:
-                return own.sql(how.rows(at(own, cut).whole(AFTER))).to_arrow_table()
+                now = (moments[cut],) * 2
+                return own.sql(how.rows(at(own, cut, now=now).whole(AFTER))).to_arrow_table()
 
         before = whole(BEFORE)
         changed = {
@@ -113,8 +127,8 @@ def _texts(rows: pa.Table) -> list[str]:
     return sorted(repr(row).replace("-0.0", "0.0") for row in rows.to_pylist())
 
 
-def check(sql: str, given: Given) -> None:
-    by_change, again = refreshed(sql, given)
+def check(sql: str, given: Given, moments: Moments = NEVER) -> None:
+    by_change, again = refreshed(sql, given, moments)
     assert by_change == again
 
 
@@ -246,3 +260,59 @@ def test_a_text_that_the_query_leaves_out_is_compared_with_no_number(sql: str) -
     for change in (rows, [*rows, (5, "2"), (6, "x")], rows[2:]):
         check(sql, {"t": (t, rows, change), "u": u})
         check(sql, {"t": (t, rows, change), "u": (u[0], u[1], u[1])})
+
+
+@pytest.mark.parametrize(
+    ("condition", "column"),
+    [
+        ("seen > now() - INTERVAL 1 DAY", "seen"),
+        ("seen <= current_date", "seen"),
+        ("naive > now() - INTERVAL 1 DAY AND n > 0", "naive"),
+        ("naive BETWEEN localtimestamp - INTERVAL 1 DAY AND localtimestamp", "naive"),
+        ("day = current_date", "day"),
+        ("day > now() - INTERVAL 36 HOUR", "day"),
+        ("CAST(seen AS DATE) = current_date", "*"),
+        ("seen > now() AT TIME ZONE 'America/New_York' OR n = 1", "seen"),
+    ],
+)
+def test_rows_that_time_passes_are_looked_for_between_two_ends(
+    files: list[tuple[str, ...]], condition: str, column: str
+) -> None:
+    t = {"id": INT, "seen": TIMESTAMPTZ, "naive": TIMESTAMP, "day": DATE, "n": INT}
+    begun = datetime(1970, 1, 2, tzinfo=UTC)  # days before the first are below zero in files
+    times = [begun + timedelta(hours=6 * n, microseconds=n % 3 - 1) for n in range(-12, 12)]
+    rows = [(n, one, one.replace(tzinfo=None), one.date(), n % 2) for n, one in enumerate(times)]
+    rows.append((99, None, None, None, 1))
+    found: list[tuple[str, ...]] = []
+    changed = [*rows[1:8], (8, times[3], None, times[9].date(), 1), *rows[9:]]
+    for sql in (
+        f"SELECT id, seen FROM t WHERE {condition}",
+        f"SELECT n, count(*) AS k, max(seen) AS m FROM t WHERE {condition} GROUP BY n",
+    ):
+        for hours in (1, 90):
+            moments = (begun, begun + timedelta(hours=hours))
+            for after in (rows, changed):
+                files.clear()
+                check(sql, {"t": (t, rows, after)}, moments)
+                looked = [one for one in files if one[-1] == "between"]
+                assert {one[0] for one in looked} <= {column}
+                found += looked
+    assert bool(found) == (column != "*")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT n, max(seen) AS m, sum(x) AS s FROM t GROUP BY n HAVING max(seen) > now() - INTERVAL 1 DAY",
+        "SELECT id, x FROM t QUALIFY row_number() OVER (PARTITION BY n ORDER BY x) < 3 AND seen <= now()",
+        "SELECT p.id, q.id AS other FROM t p LEFT JOIN t q ON p.n = q.n AND q.seen > now() WHERE p.seen < now()",
+        "SELECT DISTINCT n FROM t WHERE seen BETWEEN now() - INTERVAL 6 HOUR AND now()",
+    ],
+)
+def test_what_time_changes_above_other_operators_is_told_apart(sql: str) -> None:
+    begun = datetime(2026, 3, 1, tzinfo=UTC)
+    t = {"id": INT, "seen": TIMESTAMPTZ, "n": INT, "x": DOUBLE}
+    rows = [(n, begun + timedelta(hours=7 * n - 40), n % 3, n / 3) for n in range(12)]
+    for hours in (0, 8, 100):
+        for after in (rows, [*rows[2:], (20, rows[4][1], 1, 0.1)]):
+            check(sql, {"t": (t, rows, after)}, (begun, begun + timedelta(hours=hours)))

@@ -236,6 +236,8 @@ def test_a_moment_is_never_before_that_of_the_last_refresh() -> None:
     before = Told(RECENT.sha, {}, {}, HOUR)
     assert moment(RECENT, ViewCut({}, {}, NOW), before) == HOUR
     assert moment(RECENT, ViewCut({}, {}, NOW), None) == NOW
+    assert moment(RECENT, ViewCut({}, {}, HOUR + timedelta(1), looks=True), before) == HOUR
+    assert moment(RECENT, ViewCut({}, {}, NOW, looks=True), None) == NOW
     assert moment(TOTALS, ViewCut({}, {}, NOW), before) is None
     assert told((before.summary(),)) == before
     assert told((Told(TOTALS.sha, {}, {}).summary(),)) == Told(TOTALS.sha, {}, {})

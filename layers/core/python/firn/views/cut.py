@@ -25,11 +25,13 @@ class ViewCut:
     snapshots  of each table that these cuts name its snapshots there: several where several streams feed it, of which
                the one that has the others among its ancestors counts
     now        the moment of the refresh: what its SQL asks the time for
+    looks      whether that of the last refresh will do, if there is one: time alone is no reason then
     """
 
     epochs: Mapping[str, int]
     snapshots: Mapping[TableName, frozenset[int]]
     now: datetime | None = None
+    looks: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,9 @@ def moment(view: View, at: ViewCut, before: Told | None) -> datetime | None:
     if at.now is None:
         raise ValueError(f"{view.table} is refreshed at no moment")
     now = at.now.astimezone(UTC)
-    return now if before is None or before.now is None else max(now, before.now)
+    if before is None or before.now is None:
+        return now
+    return before.now if at.looks else max(now, before.now)
 
 
 def is_overtaken(now: Told, by: Told, follows: Callable[[TableName, int, int], bool]) -> bool:

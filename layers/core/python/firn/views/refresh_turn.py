@@ -90,7 +90,7 @@ class _Run:
         if self._goes_on():
             self.tried.add(one.view.table)
             moment = one.state.refreshed_at or self._begin
-            outcome = self._turn.refresh(one.view, replace(one.cut, now=moment))
+            outcome = self._turn.refresh(one.view, replace(one.cut, now=moment, looks=True))
             if outcome is not None:
                 self._settle(one, outcome, one.state, moment)
 

@@ -18,8 +18,11 @@ def spans(connection: duckdb.DuckDBPyConnection, node: Filter, moments: Moments,
     ends; no rule is asked for how the time is computed."""
     if moments[0] == moments[1]:
         return []
+    comparisons = compared(node.condition)
+    if comparisons is None:
+        return [None]
     found: list[Within | None] = []
-    for one in compared(node.condition) or ():
+    for one in comparisons:
         before, now = (at(one.time, moment) for moment in moments)
         ends = f"SELECT least(a, b) AS w0, greatest(a, b) AS w1 FROM (SELECT {before} AS a, {now} AS b)"
         asked = f"SELECT a IS NULL OR b IS NULL, a IS NOT DISTINCT FROM b FROM (SELECT {before} AS a, {now} AS b)"
@@ -29,7 +32,7 @@ def spans(connection: duckdb.DuckDBPyConnection, node: Filter, moments: Moments,
         if none:
             return [None]
         found.append(Span((one.value,), table(ends)))
-    return [None] if compared(node.condition) is None else found
+    return found
 
 
 def sides(

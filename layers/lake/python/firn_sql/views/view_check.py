@@ -5,12 +5,13 @@ from typing import Final
 
 from firn.changes.metadata_columns import IDENTITY
 from firn.config.names import TableName
+from firn.config.sql_clock import reads_clock
 from firn.config.sql_text import SqlRefused
 from firn_sql import allowed
 from firn_sql.check import HIDDEN
 from firn_sql.parse_tree import Node, Text, all_nodes, first_place, offset
 from firn_sql.views import functions
-from firn_sql.views.algebra import is_now
+from firn_sql.views.algebra import is_now, reads_now
 from firn_sql.views.planner import SourceTable, Undecided, parsed, plan
 from firn_sql.views.scope import Perhaps
 from firn_sql.views.time_windows import NAMES, table_of
@@ -33,6 +34,8 @@ def check_view(
     """
     text = Text(sql.encode())
     tree = parsed(sql, text, {})
+    if reads_now(tree) and not reads_clock(sql):
+        raise text.refuse(0, "it asks for the time in a way that dispatch does not see", "write now()")
     _check_tables(tree, sources, text)
     check_values(tree, text)
     if full:
