@@ -1,10 +1,10 @@
 """How each part of a view is kept, and about what it costs: `firn views explain`. Pure; nothing is read."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from firn_sql.parse_tree import Node
+from firn_sql.parse_tree import Node, parse
 from firn_sql.views.algebra import (
     Expression,
     Filter,
@@ -14,6 +14,7 @@ from firn_sql.views.algebra import (
     Operator,
     Plan,
     Project,
+    Query,
     Scan,
     Sessions,
     Top,
@@ -54,10 +55,12 @@ class Part:
 @dataclass(frozen=True)
 class Cost:
     """What a refresh reads for CHANGED rows of one table: about so many rows of others, and of the view itself.
+    by: of each of these tables the columns that its rows are looked up by, each time they are read; none: all are read.
     assumed: a number of different values was not known."""
 
     source: str
     reads: Mapping[str, int]
+    by: Mapping[str, Sequence[Sequence[str]]]
     view: int
     assumed: bool
 
@@ -194,6 +197,7 @@ class _Estimate:
         self._facts = facts
         self._source = source
         self._reads: dict[str, float] = {}
+        self._by: dict[str, dict[tuple[str, ...], None]] = {}
         self._assumed = False
         self._known: dict[int, tuple[float, bool]] = {}
 
@@ -207,7 +211,8 @@ class _Estimate:
             if not sums:
                 self._touched(group.input, group.keys, below, 1)
         reads = {name: round(min(rows, _MOST)) for name, rows in self._reads.items()}
-        return Cost(self._source, reads, round(min(view, _MOST)), self._assumed)
+        by = {name: list(ways) for name, ways in self._by.items()}
+        return Cost(self._source, reads, by, round(min(view, _MOST)), self._assumed)
 
     def _changed(self, node: Operator) -> float:
         """How many rows change in an operator, and what is read for it."""
@@ -255,53 +260,78 @@ class _Estimate:
 
     def _read(self, node: Operator, values: Sequence[Expression] | None, share: float) -> None:
         """Reads a share of an operator's rows: of 2, all of them at two cuts. values: what they are chosen by, if that
-        can be asked of the tables; else all are read."""
-        cuts = 2 if share > 1 else 1
+        can be asked of the tables; else all are read. As Refresh does it: what can't go further down is left out there,
+        and rows of the other values are read."""
         if isinstance(node, Scan):
-            whole = values is None or any(one.column is None for one in values)
-            rows = self._rows(node) * (cuts if whole else share)
-            self._reads[node.source] = self._reads.get(node.source, 0) + rows
+            kept, share = self._kept(node, values, share, lambda one: one.column is not None)
+            self._reads[node.source] = self._reads.get(node.source, 0) + self._rows(node) * share
+            names = tuple(sorted({node.names[one.column] for one in kept or () if one.column in node.names}))
+            self._by.setdefault(node.source, {})[names] = None
             return
         if isinstance(node, Join):
             self._read_join(node, values, share)
             return
         for one in node.inputs():
-            self._read(one, self._through(node, one, values), share)
+            self._read(one, *self._through(node, one, values, share))
+
+    def _kept(
+        self,
+        node: Operator,
+        values: Sequence[Expression] | None,
+        share: float,
+        keeps: Callable[[Expression], bool],
+    ) -> tuple[Sequence[Expression] | None, float]:
+        """Those of the values that rows of an operator can be chosen by, and the share of rows that have them."""
+        kept = [one for one in values or () if keeps(one)]
+        every = 2 if share > 1 else 1
+        if values is None or not kept:
+            return None, every
+        if len(kept) == len(values):
+            return values, share
+        return kept, min(every, share * self._distinct(node, values) / self._distinct(node, kept))
 
     def _read_join(self, node: Join, values: Sequence[Expression] | None, share: float) -> None:
         sides = ((node.left, node.left_keys), (node.right, node.right_keys))
         for near, far in ((0, 1), (1, 0)):
             side, (other, keys) = sides[near][0], sides[far]
-            if values is not None and all(one.columns <= frozenset(side.every) for one in values):
+            kinds = ("INNER", "LEFT", "SEMI", "ANTI") if near == 0 else ("INNER", "RIGHT")
+            below = frozenset(side.every)
+            if node.kind in kinds and values is not None and all(one.columns <= below for one in values):
                 self._read(side, values, share)
                 found = self._rows(side) * share
                 self._read(other, keys, min(max(share, 1), found / self._different(node)[far]))
                 return
         for side, _ in sides:
-            self._read(side, None, share)
+            self._read(side, None, 2 if share > 1 else 1)
 
     def _through(
-        self, node: Operator, below: Operator, values: Sequence[Expression] | None
-    ) -> Sequence[Expression] | None:
-        """What rows are chosen by, as something of the operator below; None if it can't be."""
-        if values is None or isinstance(node, Top):
-            return None
+        self, node: Operator, below: Operator, values: Sequence[Expression] | None, share: float
+    ) -> tuple[Sequence[Expression] | None, float]:
+        """What rows are chosen by, as something of the operator below, and the share of its rows; None: by nothing."""
+        every = 2 if share > 1 else 1
+        if values is None or isinstance(node, Top | Query):
+            return None, every
+        if isinstance(node, Window | Sessions):
+            by = node.partition if isinstance(node, Window) else node.keys
+            return self._kept(below, values, share, lambda one: one in by)
+        if isinstance(node, Hops):  # of windows the rows that may be in them
+            start, columns = node.columns[-2], frozenset(below.every)
+            values, share = self._kept(node, values, share, lambda one: one.column == start or one.columns <= columns)
+            if values is None:
+                return None, share
+            newest = Expression(parse(f"SELECT {node.newest}")["select_list"][0])
+            return [newest if one.column == start else one for one in values], share
         if isinstance(node, Project):
             known = dict(zip((*node.ids, *node.columns), (*map(column, node.ids), *node.values), strict=True))
         elif isinstance(node, Group):
             known = dict(zip(node.ids, node.keys, strict=True))
         elif isinstance(node, Union):
             known = dict(zip(node.columns, map(column, below.columns), strict=True))
-        elif isinstance(node, Hops):
-            known = {one: column(one) for one in below.every}
-        elif isinstance(node, Window | Sessions):
-            by = node.partition if isinstance(node, Window) else node.keys
-            return values if all(one in by for one in values) else None
         else:
-            return values
+            return values, share
         if not all(one.columns <= known.keys() for one in values):
-            return None
-        return [one.over(known) for one in values]
+            return None, every
+        return [one.over(known) for one in values], share
 
     def _rows(self, node: Operator) -> float:
         """About how many rows an operator has: at most, where conditions leave some out."""
