@@ -85,10 +85,9 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Files:
-    """The data files of one snapshot that may hold the wanted rows, and the delete files that may name rows of them. A
-    position delete names its data file, so that which belong together need not be asked. `defaults`: defaults_in;
-    `ends`: what bounds tell of the key's first column, of files that are planned before the values are known; `home`:
-    where the table lies."""
+    """The data files of one snapshot that may hold the wanted rows, and the delete files that may name rows of them:
+    position deletes name their data file. `defaults`: defaults_in; `ends`: what bounds tell of the key's first column,
+    of files that are planned before the values are known; `home`: where the table lies."""
 
     wanted: Wanted
     files: Sequence[str] = ()
@@ -231,8 +230,7 @@ def read_columns(files: Files, ids: Mapping[str, int], column: str, low: bytes) 
 
 def each(files: Files, one: Callable[[pq.ParquetFile, str, pa.Array], T]) -> list[T]:
     """What `one` makes of each file, its path and the rows of it that are deleted."""
-    paths = files.open()
-    if not paths:
+    if not (paths := files.open()):
         return []
     objects = Objects(files.home or paths[0])
     with ThreadPoolExecutor(objects.at_once) as pool:

@@ -1,10 +1,11 @@
 """How each part of a view is kept, and about what it costs: `firn views explain`. Pure; nothing is read."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from firn_sql.parse_tree import Node, parse
+from firn_sql.parse_tree import Node
+from firn_sql.views import pushed_down
 from firn_sql.views.algebra import (
     Expression,
     Filter,
@@ -14,13 +15,11 @@ from firn_sql.views.algebra import (
     Operator,
     Plan,
     Project,
-    Query,
     Scan,
     Sessions,
     Top,
     Union,
     Window,
-    column,
     replaced,
 )
 
@@ -236,7 +235,7 @@ class _Estimate:
             touched = self._touched(node.input, node.keys, changed, 2)
             return self._rows(node.input) * touched / max(1, self._distinct(node.input, node.keys))
         if isinstance(node, Top):
-            self._read(node.input, None, 2)
+            self._read(node.input, (), 2)
             return min(changed, node.limit)
         return changed
 
@@ -255,83 +254,43 @@ class _Estimate:
         """Groups or partitions that are made again, for which rows are read at so many cuts."""
         every = self._distinct(node, values)
         touched = min(changed, every)
-        self._read(node, values or None, cuts * touched / max(1, every))
+        self._read(node, values, cuts * touched / max(1, every))
         return touched
 
-    def _read(self, node: Operator, values: Sequence[Expression] | None, share: float) -> None:
-        """Reads a share of an operator's rows: of 2, all of them at two cuts. values: what they are chosen by, if that
-        can be asked of the tables; else all are read. As Refresh does it: what can't go further down is left out there,
-        and rows of the other values are read."""
+    def _read(self, node: Operator, values: Sequence[Expression], share: float) -> None:
+        """Reads a share of an operator's rows: of 2, all of them at two cuts. values: what they are chosen by, as far
+        as that goes down to the tables (pushed_down); none: all are read."""
         if isinstance(node, Scan):
-            kept, share = self._kept(node, values, share, lambda one: one.column is not None)
+            kept, share = self._kept(node, node, values, share, pushed_down.looked_up_by(node, values))
             self._reads[node.source] = self._reads.get(node.source, 0) + self._rows(node) * share
-            names = tuple(sorted({node.names[one.column] for one in kept or () if one.column in node.names}))
+            names = tuple(sorted({node.names[one.column or ""] for one in kept}))
             self._by.setdefault(node.source, {})[names] = None
-            return
-        if isinstance(node, Join):
+        elif isinstance(node, Join):
             self._read_join(node, values, share)
-            return
-        for one in node.inputs():
-            self._read(one, *self._through(node, one, values, share))
+        else:
+            for one in node.inputs():
+                self._read(one, *self._kept(node, one, values, share, pushed_down.through(node, one, values)))
 
     def _kept(
-        self,
-        node: Operator,
-        values: Sequence[Expression] | None,
-        share: float,
-        keeps: Callable[[Expression], bool],
-    ) -> tuple[Sequence[Expression] | None, float]:
-        """Those of the values that rows of an operator can be chosen by, and the share of rows that have them."""
-        kept = [one for one in values or () if keeps(one)]
+        self, node: Operator, below: Operator, values: Sequence[Expression], share: float, kept: Sequence[Expression]
+    ) -> tuple[Sequence[Expression], float]:
+        """What is kept of what an operator's rows are chosen by, and the share of those below that is read by it."""
         every = 2 if share > 1 else 1
-        if values is None or not kept:
-            return None, every
-        if len(kept) == len(values):
-            return values, share
-        return kept, min(every, share * self._distinct(node, values) / self._distinct(node, kept))
+        if not kept or len(kept) == len(values):
+            return kept, share if kept else every
+        return kept, min(every, share * self._distinct(node, values) / self._distinct(below, kept))
 
-    def _read_join(self, node: Join, values: Sequence[Expression] | None, share: float) -> None:
+    def _read_join(self, node: Join, values: Sequence[Expression], share: float) -> None:
         sides = ((node.left, node.left_keys), (node.right, node.right_keys))
-        for near, far in ((0, 1), (1, 0)):
-            side, (other, keys) = sides[near][0], sides[far]
-            kinds = ("INNER", "LEFT", "SEMI", "ANTI") if near == 0 else ("INNER", "RIGHT")
-            below = frozenset(side.every)
-            if node.kind in kinds and values is not None and all(one.columns <= below for one in values):
-                self._read(side, values, share)
-                found = self._rows(side) * share
-                self._read(other, keys, min(max(share, 1), found / self._different(node)[far]))
-                return
-        for side, _ in sides:
-            self._read(side, None, 2 if share > 1 else 1)
-
-    def _through(
-        self, node: Operator, below: Operator, values: Sequence[Expression] | None, share: float
-    ) -> tuple[Sequence[Expression] | None, float]:
-        """What rows are chosen by, as something of the operator below, and the share of its rows; None: by nothing."""
-        every = 2 if share > 1 else 1
-        if values is None or isinstance(node, Top | Query):
-            return None, every
-        if isinstance(node, Window | Sessions):
-            by = node.partition if isinstance(node, Window) else node.keys
-            return self._kept(below, values, share, lambda one: one in by)
-        if isinstance(node, Hops):  # of windows the rows that may be in them
-            start, columns = node.columns[-2], frozenset(below.every)
-            values, share = self._kept(node, values, share, lambda one: one.column == start or one.columns <= columns)
-            if values is None:
-                return None, share
-            newest = Expression(parse(f"SELECT {node.newest}")["select_list"][0])
-            return [newest if one.column == start else one for one in values], share
-        if isinstance(node, Project):
-            known = dict(zip((*node.ids, *node.columns), (*map(column, node.ids), *node.values), strict=True))
-        elif isinstance(node, Group):
-            known = dict(zip(node.ids, node.keys, strict=True))
-        elif isinstance(node, Union):
-            known = dict(zip(node.columns, map(column, below.columns), strict=True))
-        else:
-            return values, share
-        if not all(one.columns <= known.keys() for one in values):
-            return None, every
-        return [one.over(known) for one in values], share
+        near = pushed_down.near_side(node, values) if values else None
+        if near is None:
+            for side, _ in sides:
+                self._read(side, (), 2 if share > 1 else 1)
+            return
+        (side, _), (other, keys) = sides[near], sides[1 - near]
+        self._read(side, values, share)
+        found = self._rows(side) * share
+        self._read(other, keys, min(max(share, 1), found / self._different(node)[1 - near]))
 
     def _rows(self, node: Operator) -> float:
         """About how many rows an operator has: at most, where conditions leave some out."""
