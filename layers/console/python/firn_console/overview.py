@@ -57,8 +57,8 @@ def needs_of(asked: Asked, seen: Look) -> Iterator[Need]:
     for view in seen.settings.views:
         state = seen.views.views.get(str(view.table))
         if state is not None and view_state.is_failing(state):
-            why = said_of(asked, stream, view, state.error or "its jobs died while they refreshed it")
-            text = f"the view {view.table} is quarantined: {why}; its rows stay as they were"
+            error = said_of(asked, stream, view, state.error or "its jobs died while they refreshed it")
+            text = f"the view {view.table} is quarantined: {error}; its rows stay as they were"
             command = f"firn resume {stream} {view.table}"
             yield Need("critical", "view_held", stream, str(view.table), text, f"tables/{view.table}", command)
     if seen.failure is not None:
