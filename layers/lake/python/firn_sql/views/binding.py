@@ -3,7 +3,7 @@ always fails. It is said of the SQL as written, with the place in it."""
 
 import json
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import duckdb
 
@@ -14,6 +14,11 @@ from firn_sql.views.algebra import Plan, Scan, operators, quoted
 from firn_sql.views.planner import SourceTable, parsed
 from firn_sql.views.stored import stored
 
+_CONFIG: Final[dict[str, Any]] = {
+    "threads": "1",
+    "enable_external_access": "false",
+    "python_enable_replacements": "false",
+}
 _EXPLAIN: Final = "EXPLAIN "
 _INSTEAD: Final = "correct it there: a cast, or another column"
 
@@ -30,7 +35,7 @@ def check_binding(owner: str, sql: str, plan: Plan, tables: Mapping[str, SourceT
         name: SourceTable({one: kind for one, kind in table.columns.items() if kind}, table.key)
         for name, table in tables.items()
     }
-    with duckdb.connect(":memory:") as connection:
+    with duckdb.connect(":memory:", config=_CONFIG) as connection:
         try:
             stored(owner, plan, known, connection)
         except TerminalError as error:
@@ -43,7 +48,7 @@ def placed(sql: str, tables: Mapping[str, SourceTable]) -> SqlRefused | None:
     text = Text(sql.encode())
     if any(node.get("type") == "TABLE_FUNCTION" for node, _ in all_nodes(parsed(sql, text))):
         return None  # windows of time, which DuckDB does not know
-    with duckdb.connect(":memory:") as connection:
+    with duckdb.connect(":memory:", config=_CONFIG) as connection:
         for name, table in tables.items():
             namespace, _, own = name.rpartition(".")
             columns = ", ".join(f"{quoted(one)} {kind}" for one, kind in table.columns.items())
