@@ -1,7 +1,8 @@
 """`firn views`: the views of a configuration, and how each is kept and about what that costs."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -13,6 +14,7 @@ from firn_cli.options import DEFAULT_DIR, Dir, Json, Wide
 
 if TYPE_CHECKING:
     from firn.config.model import Config
+    from firn.config.names import TableName
     from firn.config.views import View
     from firn_lake.lake import Lake
     from firn_lake.lake_table import LakeTable
@@ -59,10 +61,11 @@ def explain(name: Name, folder: Dir = DEFAULT_DIR, as_json: Json = False) -> Non
     from firn_lake.lake import Lake
 
     stack = find_stack(folder, running=False)
-    stream, view = _find(published_configs.current(stack.store()), name)
+    config = published_configs.current(stack.store())
+    stream, view = _find(config, name)
     lake = Lake(catalog_of(stack), stack.store)
-    tables = {str(one): _table(lake, str(one)) for one in view.sources}
-    told = _told(stream, view, tables)
+    meant = _meant(_table(lake, str(view.table)), view)
+    told = _told(stream, view, [_read(lake, config, one, meant.get(str(one), {})) for one in view.sources])
     if as_json:
         print_json(told)
     else:
@@ -104,44 +107,70 @@ def _table(lake: "Lake", name: str) -> "LakeTable | None":
         return None
 
 
-def _told(stream: str, view: "View", tables: "Mapping[str, LakeTable | None]") -> dict[str, Any]:
-    facts = {name: _facts(one) for name, one in tables.items()}
+@dataclass(frozen=True)
+class _Read:
+    """A table that a view reads, in the names that its SQL has for columns. `rows`: None where it is not there yet."""
+
+    name: str
+    known: "SourceTable"
+    facts: "Facts"
+    rows: int | None
+
+
+def _told(stream: str, view: "View", reads: Sequence[_Read]) -> dict[str, Any]:
     told: dict[str, Any] = {
         "view": str(view.table), "stream": stream, "refresh": "full" if view.full else "incremental",
         "every": _every(view), "version": view.sha[:12],
-        "tables": [
-            {"table": name, "key": list(facts[name].key), "rows": facts[name].rows if table is not None else None}
-            for name, table in tables.items()
-        ],
+        "tables": [{"table": one.name, "key": list(one.facts.key), "rows": one.rows} for one in reads],
     }  # fmt: skip
-    if view.full:
-        return told | {"sums": False, "why_no_sums": _WHOLE, "parts": [], "costs": [], "assumed": False}
-    return told | _plan_told(view, tables, facts)
+    return told | (_whole_told(view, reads) if view.full else _plan_told(view, reads))
 
 
-def _plan_told(view: "View", tables: "Mapping[str, LakeTable | None]", facts: "Mapping[str, Facts]") -> dict[str, Any]:
+def _whole_told(view: "View", reads: Sequence[_Read]) -> dict[str, Any]:
     import duckdb
 
     from firn.config.sql_text import SqlRefused
+    from firn_sql.views.binding import check_binding, placed
+    from firn_sql.views.whole import whole_plan
+
+    known = {one.name.lower(): one.known for one in reads}
+    if not any(one.open for one in known.values()):
+        try:
+            check_binding(str(view.table), view.sql, whole_plan(view.sql, known, duckdb.connect()), known)
+        except SqlRefused as refused:
+            raise FirnError(f"{view.table} can't be made: {placed(view.sql, known) or refused}") from refused
+    return {"sums": False, "why_no_sums": _WHOLE, "parts": [], "costs": [], "assumed": False}
+
+
+def _plan_told(view: "View", reads: Sequence[_Read]) -> dict[str, Any]:
+    import duckdb
+
+    from firn.config.sql_text import SqlRefused
+    from firn_sql.views.binding import check_binding
     from firn_sql.views.planner import Undecided, plan
     from firn_sql.views.refresh_cost import costs, parts
     from firn_sql.views.sums import with_sums
 
-    known = {name.lower(): _source(one) for name, one in tables.items()}
+    known = {one.name.lower(): one.known for one in reads}
+    are_there = all(one.rows is not None for one in reads)
     try:
         found = plan(view.sql, known)
     except SqlRefused as refused:
         raise FirnError(f"{view.table} can't be kept by what changed: {refused}") from refused
     except Undecided:
-        missing = ", ".join(name for name, one in tables.items() if one is None)
+        missing = ", ".join(one.name for one in reads if one.rows is None)
         raise FirnError(f"nothing can be said of {view.table} before there is {missing}") from None
-    if all(tables.values()):
+    try:
+        check_binding(str(view.table), view.sql, found, known)
+    except SqlRefused as refused:
+        raise FirnError(f"{view.table} can't be made: {refused}") from refused
+    if are_there:
         summed, why = with_sums(found, known, duckdb.connect())
     else:
         summed, why = found, "its tables are not there yet, and their types are not known"
-    low = {name.lower(): one for name, one in facts.items()}
-    names = {name.lower(): name for name in facts}
-    estimates = costs(found, low, sums=summed.sums) if all(tables.values()) else []
+    low = {one.name.lower(): one.facts for one in reads}
+    names = {one.name.lower(): one.name for one in reads}
+    estimates = costs(found, low, sums=summed.sums) if are_there else []
     return {
         "sums": summed.sums,
         "why_no_sums": why or None,
@@ -153,6 +182,7 @@ def _plan_told(view: "View", tables: "Mapping[str, LakeTable | None]", facts: "M
             {
                 "changed": names[one.source],
                 "reads": {names[table]: rows for table, rows in one.reads.items()},
+                "by": {names[table]: list(map(list, ways)) for table, ways in one.by.items()},
                 "view": one.view,
             }
             for one in estimates
@@ -161,16 +191,51 @@ def _plan_told(view: "View", tables: "Mapping[str, LakeTable | None]", facts: "M
     }
 
 
-def _source(table: "LakeTable | None") -> "SourceTable":
+def _meant(own: "LakeTable | None", view: "View") -> "Mapping[str, Mapping[str, int]]":
+    """Which columns the view's SQL means, by what its newest refresh says."""
+    from firn.views.renamed_columns import meant_columns
+    from firn_lake.long_history import main_of
+
+    return {} if own is None else meant_columns((told for _, told in main_of(own.iceberg.metadata)), view.sha)
+
+
+def _read(lake: "Lake", config: "Config", name: "TableName", meant: Mapping[str, int]) -> _Read:
     from firn.changes.decode.iceberg_fields import column_of
+    from firn.views.renamed_columns import called_in_sql
+    from firn_sql.views.refresh_cost import Facts
+    from firn_sql.views.source_tables import source_table
+
+    table = _table(lake, str(name))
+    if table is None:
+        known = _declared(config, name)
+        return _Read(str(name), known, Facts(0), None)
+    fields = json.loads(table.iceberg.metadata.schema().model_dump_json())["fields"]
+    called = called_in_sql(fields, meant)
+    columns = [column for one in fields if (column := column_of(one)) is not None]
+    in_sql = [replace(one, name=called.get(one.name, one.name)) for one in columns]
+    key = tuple(called.get(one, one) for one in _key(table))
+    facts = _facts(table, key, called)
+    return _Read(str(name), source_table(in_sql, key), facts, facts.rows)
+
+
+def _declared(config: "Config", name: "TableName") -> "SourceTable":
+    """A table that is not there yet, by what firn.yaml declares of it."""
+    from firn.changes.decode.types import BINARY, Column, storable
+    from firn.changes.metadata_columns import IDENTITY
     from firn_sql.views.source_tables import source_table
     from firn_sql.views.view_check import UNKNOWN
 
-    if table is None:
+    every = (rule for stream in config.streams.values() for rule in stream.tables if not rule.ignore)
+    rule = next((one for one in every if not one.is_pattern and one.target(one.source) == name), None)
+    if rule is None or not (rule.columns or rule.schema):
         return UNKNOWN
-    fields = json.loads(table.iceberg.metadata.schema().model_dump_json())["fields"]
-    columns = [column for one in fields if (column := column_of(one)) is not None]
-    return source_table(columns, _key(table))
+    declared = {name: Column(name, storable(one.type)) for name, one in rule.columns.items()}
+    declared |= {one.name: one for one in (rule.schema.columns() if rule.schema is not None else ())}
+    key = rule.key or () if rule.keyed else (IDENTITY,)
+    if not rule.keyed:
+        declared[IDENTITY] = Column(IDENTITY, BINARY)
+    is_open = rule.schema is None or not rule.schema.closed
+    return replace(source_table(list(declared.values()), key), key=key, open=is_open)
 
 
 def _key(table: "LakeTable") -> tuple[str, ...]:
@@ -182,19 +247,17 @@ def _key(table: "LakeTable") -> tuple[str, ...]:
     return table.key if mode is None or mode.keyed else (IDENTITY,)
 
 
-def _facts(table: "LakeTable | None") -> "Facts":
+def _facts(table: "LakeTable", key: tuple[str, ...], called: Mapping[str, str]) -> "Facts":
     from firn_sql.views.refresh_cost import Facts
 
-    if table is None:
-        return Facts(0)
     metadata = table.iceberg.metadata
-    names = {field.field_id: field.name for field in metadata.schema().fields}
+    names = {field.field_id: called.get(field.name, field.name) for field in metadata.schema().fields}
     counts = {}
     for blob in (blob for one in metadata.statistics for blob in one.blob_metadata):
         ndv = (blob.properties or {}).get("ndv", "")
         if len(blob.fields) == 1 and blob.fields[0] in names and ndv.isdecimal() and len(ndv) < 16:
             counts[names[blob.fields[0]]] = int(ndv)
-    return Facts(table.summary().rows or 0, _key(table), counts)
+    return Facts(table.summary().rows or 0, key, counts)
 
 
 def _show(told: dict[str, Any]) -> None:
@@ -223,5 +286,10 @@ def _show(told: dict[str, Any]) -> None:
 
 
 def _reads(one: dict[str, Any]) -> str:
-    said = [f"{rows:,} of {table}" for table, rows in one["reads"].items()]
+    said = [f"{rows:,} of {table} ({_ways(one['by'][table])})" for table, rows in one["reads"].items()]
     return ", ".join([*said, f"{counted(one['view'], 'row')} of the view"])
+
+
+def _ways(some: Sequence[Sequence[str]]) -> str:
+    """What a table's rows are chosen by, whenever they are read."""
+    return "; ".join(f"by {', '.join(one)}" if one else "all" for one in some)

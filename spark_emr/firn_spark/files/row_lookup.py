@@ -230,8 +230,7 @@ def read_columns(files: Files, ids: Mapping[str, int], column: str, low: bytes) 
 
 def each(files: Files, one: Callable[[pq.ParquetFile, str, pa.Array], T]) -> list[T]:
     """What `one` makes of each file, its path and the rows of it that are deleted."""
-    paths = files.open()
-    if not paths:
+    if not (paths := files.open()):
         return []
     objects = Objects(files.home or paths[0])
     with ThreadPoolExecutor(objects.at_once) as pool:

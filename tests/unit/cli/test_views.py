@@ -10,6 +10,7 @@ import pytest
 
 from firn.log import published_configs
 from firn.log.store import Store
+from firn.views.renamed_columns import COLUMNS
 from firn_cli.main import main
 from firn_lake.catalogs.catalog import open_catalog
 
@@ -93,6 +94,7 @@ def test_an_explanation_says_how_each_part_is_kept(run: Run) -> None:
     ]
     assert [one["changed"] for one in found["costs"]] == ["shop.orders", "shop.customers"]
     assert found["costs"][0]["reads"] == {"shop.customers": 20}
+    assert found["costs"][0]["by"] == {"shop.customers": [["id"]]}
 
 
 def test_an_explanation_for_people_fits_a_terminal(run: Run) -> None:
@@ -146,6 +148,77 @@ def test_what_is_wrong_is_told(run: Run, name: str, said: str) -> None:
     code, _, err = run("views", "explain", name)
     assert code == 1
     assert said in " ".join(err.split())
+
+
+TYPED = """
+streams:
+  shop:
+    envelope: rows
+    tables:
+      public.orders: {to: shop.orders, key: [id]}
+      events:
+        to: shop.events
+        mode: append
+        schema: {fields: [{name: day, type: date}, {name: who, type: string}]}
+        unknown: drop
+      public.some: {to: shop.some, key: [id], columns: {id: long, v: string}}
+views:
+"""
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("SELECT cid,\n sum(who) AS s FROM shop.orders JOIN shop.events ON cid = day GROUP BY cid", None),
+        ("SELECT day,\n sum(who) AS s FROM shop.events GROUP BY day",
+         "line 2, column 2: DuckDB says: Binder Error: No function matches the given name and argument types "
+         "'sum(VARCHAR)'"),
+        ("SELECT nobody FROM shop.events", "line 1, column 8: there is no column 'nobody'"),
+        ("SELECT id, amount + v AS x FROM shop.orders JOIN shop.some USING (id)", None),
+        ("SELECT id, v + INTERVAL '1 day' AS x FROM shop.some", "line 1, column 14: DuckDB says: Binder Error: No f"),
+        ("SELECT id, other + 1 AS x FROM shop.some", ""),
+        ("SELECT id, CAST('ß' || amount AS TIMESTAMP) + amount AS x FROM shop.orders",
+         "line 1, column 45: DuckDB says: Binder Error: No function matches"),
+        ("SELECT window_start, sum(who) AS s FROM tumble(shop.events, day, INTERVAL '1 day') GROUP BY window_start",
+         "line 1, column 1: Binder Error: No function matches the given name and argument types 'sum(VARCHAR)'"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("full", [False, True])
+def test_what_duckdb_can_t_bind_is_told_with_its_place(
+    run: Run, store: Store, sql: str, said: str | None, full: bool
+) -> None:
+    """By the tables' columns, or by those that firn.yaml declares."""
+    if full and "tumble" in sql:
+        return
+    how = ", refresh: full" if full else ""
+    published_configs.publish(store, f"{TYPED}  v.a: {{sql: {json.dumps(sql)}{how}}}\n")
+    code, _, err = run("views", "explain", "v.a")
+    err = " ".join(err.split())
+    if said is None and not (full and "shop.some" in sql):
+        assert (code, "DuckDB says" in err) == (1, True), err
+    elif not said or (full and "shop.some" in sql):  # of whose columns not all are known
+        assert code == 0, err
+    else:
+        assert code == 1
+        assert said in err or full, err
+        assert "line" in err
+
+
+def test_an_explanation_follows_columns_that_were_renamed(run: Run, store: Store, addresses: dict[str, str]) -> None:
+    sql = "SELECT cid, max(amount) AS m FROM shop.orders GROUP BY cid"
+    config = published_configs.publish(store, f"{TYPED}  v.a: {{sql: {json.dumps(sql)}}}\n")
+    [view] = config.streams["shop"].views
+    catalog = open_catalog(addresses["catalog_uri"], addresses["warehouse"], {})
+    orders = catalog.load_table("shop.orders")
+    ids = {one.name: one.field_id for one in orders.schema().fields}
+    catalog.create_namespace("v")
+    made = catalog.create_table("v.a", pa.table({"cid": [1], "m": [1]}).schema)
+    said = {"firn.view.sql": view.sha, COLUMNS: json.dumps({"shop.orders": ids})}
+    made.append(pa.table({"cid": [1], "m": [1]}), snapshot_properties=said)
+    with orders.update_schema() as update:
+        update.rename_column("amount", "price")
+    catalog.close()
+    assert told(run, "v.a")["costs"][0]["by"] == {"shop.orders": [["cid"]]}
 
 
 def test_without_views_there_is_nothing_to_list(run: Run, store: Store) -> None:

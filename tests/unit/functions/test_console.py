@@ -204,6 +204,10 @@ def test_a_view_is_shown_with_what_it_is_of_and_why_it_is_not_refreshed(ask: Ask
     assert 290 < one.behind_seconds < 400
     assert one.due is not None
     assert msgspec.convert(ask("tables/shop.orders")["json"], table_pages.TableAnswer).view is None
+    [need] = msgspec.convert(ask("overview")["json"], stream_pages.Overview).needs
+    assert (need.kind, need.subject, need.link) == ("view_held", "sales.all", "tables/sales.all")
+    assert need.text == "the view sales.all is quarantined: no column c; its rows stay as they were"
+    assert need.command == "firn resume shop sales.all"
 
 
 ALERTS = """

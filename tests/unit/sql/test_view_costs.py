@@ -63,7 +63,7 @@ def test_each_operator_says_how_it_is_kept(sql: str, first: str) -> None:
 
 def test_sums_read_what_changed_alone() -> None:
     _, _, found = told("SELECT cid, sum(amount) AS s FROM shop.orders GROUP BY cid")
-    assert found["shop.orders"] == Cost("shop.orders", {}, 1000, assumed=True)
+    assert found["shop.orders"] == Cost("shop.orders", {}, {}, 1000, assumed=True)
 
 
 def test_a_join_reads_the_other_sides_rows_of_touched_values_twice() -> None:
@@ -72,13 +72,18 @@ def test_a_join_reads_the_other_sides_rows_of_touched_values_twice() -> None:
     assert found["shop.orders"].reads == {"shop.customers": 2 * 1000}
     assert (found["shop.orders"].view, found["shop.customers"].view) == (1000, 100_000)
     assert not found["shop.orders"].assumed
+    assert found["shop.orders"].by == {"shop.orders": [("cid",)], "shop.customers": [("id",)]}
 
 
 def test_groups_without_sums_read_the_rows_of_touched_groups() -> None:
     _, _, found = told("SELECT region, max(id) AS m FROM shop.customers GROUP BY region")
-    assert found["shop.customers"] == Cost("shop.customers", {"shop.customers": 10_000}, 12, assumed=False)
+    assert found["shop.customers"] == Cost(
+        "shop.customers", {"shop.customers": 10_000}, {"shop.customers": [("region",)]}, 12, assumed=False
+    )
     _, _, found = told("SELECT cid, max(x) AS m FROM shop.orders GROUP BY cid")
-    assert found["shop.orders"] == Cost("shop.orders", {"shop.orders": 10_000}, 1000, assumed=True)
+    assert found["shop.orders"] == Cost(
+        "shop.orders", {"shop.orders": 10_000}, {"shop.orders": [("cid",)]}, 1000, assumed=True
+    )
 
 
 def test_what_is_made_again_from_all_rows_reads_all_rows() -> None:
@@ -86,6 +91,21 @@ def test_what_is_made_again_from_all_rows_reads_all_rows() -> None:
     assert found["shop.orders"].reads == {"shop.orders": 2_000_000}
     _, _, found = told("SELECT id, row_number() OVER (ORDER BY x) AS s FROM shop.orders")
     assert found["shop.orders"].reads == {"shop.orders": 2_000_000}
+
+
+def test_what_reaches_a_table_is_what_its_rows_are_looked_up_by() -> None:
+    """As a refresh does it: a condition on some of the values goes down where all of them can't."""
+    _, _, found = told("SELECT cid, lower(tags[1]) AS t, max(x) AS m FROM shop.orders GROUP BY ALL")
+    assert found["shop.orders"].by == {"shop.orders": [("cid",)]}, "the text is computed"
+    assert found["shop.orders"].reads == {"shop.orders": 10_000}
+    _, _, found = told("SELECT lower(tags[1]) AS t, max(x) AS m FROM shop.orders GROUP BY ALL")
+    assert found["shop.orders"].by == {"shop.orders": [()]}
+    _, _, found = told(f"SELECT region, max(x) AS m {JOINED.replace('JOIN', 'FULL JOIN')} GROUP BY region")
+    assert () in found["shop.customers"].by["shop.orders"], "of a full join nothing goes down by one side"
+    _, _, found = told(f"SELECT region, max(x) AS m {JOINED} GROUP BY region")
+    assert found["shop.customers"].by == {"shop.customers": [("id",), ("region",)], "shop.orders": [("cid",)]}
+    _, _, found = told("SELECT cid, count(*) OVER (PARTITION BY cid) AS n FROM shop.orders WHERE amount > 3")
+    assert found["shop.orders"].by == {"shop.orders": [("cid",)]}, "what WHERE says leaves out rows that were read"
 
 
 def test_a_value_that_is_computed_leaves_out_no_file() -> None:

@@ -8,16 +8,18 @@ from firn.config.names import TableName
 from firn.log import pause
 from firn.status.source_status import SourceState, source_states
 from firn.status.stream_status import fed_no_more
+from firn.views import view_state
 from firn_console.asked import Asked
 from firn_console.contract.stream_pages import Need, Overview, Severity
 from firn_console.holds import commands_of
 from firn_console.recent import Recent
 from firn_console.stream_look import Look, is_behind, look_at_all, row, waiting
-from firn_console.tables import CutTable, totals
+from firn_console.tables import CutTable, said_of, totals
 
 SHORTEST: Final = 300
 LONGEST: Final = 86_400
 _SEVERITIES: Final[tuple[Severity, ...]] = ("critical", "warning", "info")
+_OF_TABLES: Final = ("table_held", "view_held", "unfed")
 _LOST_SLOT: Final = ("unreserved", "lost")
 _sources: Final = Recent[str, list[SourceState]]()
 
@@ -32,7 +34,7 @@ def overview(asked: Asked) -> Overview:
         *_source_needs(sources),
         *(need for one in looks for need in needs_of(asked, one)),
     ]
-    needs = [one for one in needs if one.kind not in ("table_held", "unfed") or asked.grant.sees(table=one.subject)]
+    needs = [one for one in needs if one.kind not in _OF_TABLES or asked.grant.sees(table=one.subject)]
     needs.sort(key=lambda one: (_SEVERITIES.index(one.severity), one.stream or "", one.kind, one.subject))
     return Overview(seconds, tuple(needs), tuple(row(one, asked.grant) for one in looks), totals(asked), unread)
 
@@ -52,6 +54,13 @@ def needs_of(asked: Asked, seen: Look) -> Iterator[Need]:
         text = f"{name} is quarantined ({case.reason}): {asked.said(case.message, stream, case.table)}; {case.advice}"
         subject = stream if kind == "stream_held" else name
         yield Need("critical", kind, stream, subject, text, f"quarantine?stream={stream}", commands_of(stream, name)[0])
+    for view in seen.settings.views:
+        state = seen.views.views.get(str(view.table))
+        if state is not None and view_state.is_failing(state):
+            error = said_of(asked, stream, view, state.error or "its jobs died while they refreshed it")
+            text = f"the view {view.table} is quarantined: {error}; its rows stay as they were"
+            command = f"firn resume {stream} {view.table}"
+            yield Need("critical", "view_held", stream, str(view.table), text, f"tables/{view.table}", command)
     if seen.failure is not None:
         first, last, why = seen.failure
         text = f"the newest job, of epochs {first} to {last}, failed ({why.kind}): {asked.said(why.error, stream)}"

@@ -19,6 +19,8 @@ from firn.log.holds import Quarantines
 from firn.log.store import Store
 from firn.status import letter_counts
 from firn.status.letter_counts import LetterCounts
+from firn.views import view_state
+from firn.views.view_state import ViewStates
 from firn_console.contract.stream_pages import Backlog, Series, StreamRow
 from firn_console.recent import Recent
 
@@ -46,6 +48,7 @@ class Look:
     commits: tuple[Commit, ...]
     letters: LetterCounts
     failure: tuple[int, int, Failed] | None
+    views: ViewStates
 
     @property
     def held_names(self) -> tuple[str, ...]:
@@ -102,6 +105,7 @@ def _look(store: Store, settings: StreamConfig, now: datetime, window: timedelta
         commits=tuple(freshness.read_commits(store, stream, now - window)),
         letters=letter_counts.count(store, stream, seconds=_LETTER_SECONDS),
         failure=attempts.newest_failure(store, stream, committed),
+        views=view_state.read(store, stream) if settings.views else ViewStates(),
     )
 
 

@@ -11,6 +11,7 @@ from firn.config.maintenance import Care
 from firn.config.model import Config
 from firn.config.names import TableName, owner
 from firn.config.storage_classes import S3, ClassTable, classes_of
+from firn.config.views import View
 from firn.errors import RequestError
 from firn.log import cuts, layout, table_health, tiering_state
 from firn.log.table_health import Health
@@ -122,9 +123,6 @@ def _view(asked: Asked, table: TableName, streams: Iterable[str]) -> ViewShown |
     if view is None:
         return None
     [one] = view_statuses(asked.store, asked.config, name, asked.now, table)
-    error = one.error
-    for read in (table, *view.sources):  # it may quote a row of any
-        error = error and asked.said(error, name, str(read))
     return ViewShown(
         stream=name,
         cut={stream: n for stream, n in sorted(one.cut.items()) if asked.grant.sees(stream)},
@@ -135,8 +133,15 @@ def _view(asked: Asked, table: TableName, streams: Iterable[str]) -> ViewShown |
         waits_for=one.waits_for if asked.grant.sees(table=one.waits_for) else None,
         quarantined=one.quarantined,
         tries=one.tries,
-        error=error,
+        error=one.error and said_of(asked, name, view, one.error),
     )
+
+
+def said_of(asked: Asked, stream: str, view: View, error: str) -> str:
+    """Why a view could not be refreshed, which may quote a row of any table that it reads."""
+    for table in (view.table, *view.sources):
+        error = asked.said(error, stream, str(table))
+    return error
 
 
 def totals(asked: Asked) -> Totals:

@@ -17,8 +17,8 @@ class Need(msgspec.Struct, frozen=True):
 
     severity: Severity
     kind: Literal[
-        "stream_held", "epoch_held", "table_held", "dead_letters", "job_failed", "source", "unfed", "behind", "paused",
-        "note", "unreadable", "unconfigured",
+        "stream_held", "epoch_held", "table_held", "view_held", "dead_letters", "job_failed", "source", "unfed",
+        "behind", "paused", "note", "unreadable", "unconfigured",
     ]  # fmt: skip
     stream: str | None
     subject: str

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from firn_sql.parse_tree import Node
+from firn_sql.views import pushed_down
 from firn_sql.views.algebra import (
     Expression,
     Filter,
@@ -20,7 +21,6 @@ from firn_sql.views.algebra import (
     Union,
     Window,
     alone_in,
-    column,
     reads_now,
     replaced,
 )
@@ -57,10 +57,12 @@ class Part:
 @dataclass(frozen=True)
 class Cost:
     """What a refresh reads for CHANGED rows of one table: about so many rows of others, and of the view itself.
+    by: of each of these tables the columns that its rows are looked up by, each time they are read; none: all are read.
     assumed: a number of different values was not known."""
 
     source: str
     reads: Mapping[str, int]
+    by: Mapping[str, Sequence[Sequence[str]]]
     view: int
     assumed: bool
 
@@ -211,6 +213,7 @@ class _Estimate:
         self._facts = facts
         self._source = source
         self._reads: dict[str, float] = {}
+        self._by: dict[str, dict[tuple[str, ...], None]] = {}
         self._assumed = False
         self._known: dict[int, tuple[float, bool]] = {}
 
@@ -224,7 +227,8 @@ class _Estimate:
             if not sums:
                 self._touched(group.input, group.keys, below, 1)
         reads = {name: round(min(rows, _MOST)) for name, rows in self._reads.items()}
-        return Cost(self._source, reads, round(min(view, _MOST)), self._assumed)
+        by = {name: list(ways) for name, ways in self._by.items()}
+        return Cost(self._source, reads, by, round(min(view, _MOST)), self._assumed)
 
     def _changed(self, node: Operator) -> float:
         """How many rows change in an operator, and what is read for it."""
@@ -248,7 +252,7 @@ class _Estimate:
             touched = self._touched(node.input, node.keys, changed, 2)
             return self._rows(node.input) * touched / max(1, self._distinct(node.input, node.keys))
         if isinstance(node, Top):
-            self._read(node.input, None, 2)
+            self._read(node.input, (), 2)
             return min(changed, node.limit)
         return changed
 
@@ -269,58 +273,43 @@ class _Estimate:
         """Groups or partitions that are made again, for which rows are read at so many cuts."""
         every = self._distinct(node, values)
         touched = min(changed, every)
-        self._read(node, values or None, cuts * touched / max(1, every))
+        self._read(node, values, cuts * touched / max(1, every))
         return touched
 
-    def _read(self, node: Operator, values: Sequence[Expression] | None, share: float) -> None:
-        """Reads a share of an operator's rows: of 2, all of them at two cuts. values: what they are chosen by, if that
-        can be asked of the tables; else all are read."""
-        cuts = 2 if share > 1 else 1
+    def _read(self, node: Operator, values: Sequence[Expression], share: float) -> None:
+        """Reads a share of an operator's rows: of 2, all of them at two cuts. values: what they are chosen by, as far
+        as that goes down to the tables (pushed_down); none: all are read."""
         if isinstance(node, Scan):
-            whole = values is None or any(one.column is None for one in values)
-            rows = self._rows(node) * (cuts if whole else share)
-            self._reads[node.source] = self._reads.get(node.source, 0) + rows
-            return
-        if isinstance(node, Join):
+            kept, share = self._kept(node, node, values, share, pushed_down.looked_up_by(node, values))
+            self._reads[node.source] = self._reads.get(node.source, 0) + self._rows(node) * share
+            names = tuple(sorted({node.names[one.column or ""] for one in kept}))
+            self._by.setdefault(node.source, {})[names] = None
+        elif isinstance(node, Join):
             self._read_join(node, values, share)
-            return
-        for one in node.inputs():
-            self._read(one, self._through(node, one, values), share)
-
-    def _read_join(self, node: Join, values: Sequence[Expression] | None, share: float) -> None:
-        sides = ((node.left, node.left_keys), (node.right, node.right_keys))
-        for near, far in ((0, 1), (1, 0)):
-            side, (other, keys) = sides[near][0], sides[far]
-            if values is not None and all(one.columns <= frozenset(side.every) for one in values):
-                self._read(side, values, share)
-                found = self._rows(side) * share
-                self._read(other, keys, min(max(share, 1), found / self._different(node)[far]))
-                return
-        for side, _ in sides:
-            self._read(side, None, share)
-
-    def _through(
-        self, node: Operator, below: Operator, values: Sequence[Expression] | None
-    ) -> Sequence[Expression] | None:
-        """What rows are chosen by, as something of the operator below; None if it can't be."""
-        if values is None or isinstance(node, Top):
-            return None
-        if isinstance(node, Project):
-            known = dict(zip((*node.ids, *node.columns), (*map(column, node.ids), *node.values), strict=True))
-        elif isinstance(node, Group):
-            known = dict(zip(node.ids, node.keys, strict=True))
-        elif isinstance(node, Union):
-            known = dict(zip(node.columns, map(column, below.columns), strict=True))
-        elif isinstance(node, Hops):
-            known = {one: column(one) for one in below.every}
-        elif isinstance(node, Window | Sessions):
-            by = node.partition if isinstance(node, Window) else node.keys
-            return values if all(one in by for one in values) else None
         else:
-            return values
-        if not all(one.columns <= known.keys() for one in values):
-            return None
-        return [one.over(known) for one in values]
+            for one in node.inputs():
+                self._read(one, *self._kept(node, one, values, share, pushed_down.through(node, one, values)))
+
+    def _kept(
+        self, node: Operator, below: Operator, values: Sequence[Expression], share: float, kept: Sequence[Expression]
+    ) -> tuple[Sequence[Expression], float]:
+        """What is kept of what an operator's rows are chosen by, and the share of those below that is read by it."""
+        every = 2 if share > 1 else 1
+        if not kept or len(kept) == len(values):
+            return kept, share if kept else every
+        return kept, min(every, share * self._distinct(node, values) / self._distinct(below, kept))
+
+    def _read_join(self, node: Join, values: Sequence[Expression], share: float) -> None:
+        sides = ((node.left, node.left_keys), (node.right, node.right_keys))
+        near = pushed_down.near_side(node, values) if values else None
+        if near is None:
+            for side, _ in sides:
+                self._read(side, (), 2 if share > 1 else 1)
+            return
+        (side, _), (other, keys) = sides[near], sides[1 - near]
+        self._read(side, values, share)
+        found = self._rows(side) * share
+        self._read(other, keys, min(max(share, 1), found / self._different(node)[1 - near]))
 
     def _rows(self, node: Operator) -> float:
         """About how many rows an operator has: at most, where conditions leave some out."""
