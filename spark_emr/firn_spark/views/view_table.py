@@ -51,9 +51,9 @@ def settled(context: RangeContext, table: Table, view: View, how: Stored) -> Tab
 
 
 def fits(table: Table, how: Stored) -> bool:
-    """Whether the table has exactly the columns of its query."""
-    there = {one.name: storable(one.type) for one in table.columns()[0]}
-    return there == {one.name: storable(one.type) for one in how.columns}
+    """Whether the table has exactly the columns of its query, in their order."""
+    there = [(one.name, storable(one.type)) for one in table.columns()[0]]
+    return there == [(one.name, storable(one.type)) for one in how.columns]
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,8 @@ class Remake:
         for name, kind in wanted.items():
             if there.get(name) != kind:
                 update = update.addColumn(None, name, iceberg_type(spark, kind))
+        for name, before in zip(wanted, [None, *wanted], strict=False):
+            update = update.moveFirst(name) if before is None else update.moveAfter(name, before)
         update.commit()
         java = both.table()
         return cls(context, table, Table(table.name, java, KNOWN.state_of(spark, java)), both)

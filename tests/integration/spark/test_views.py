@@ -144,6 +144,14 @@ def test_another_sql_gives_a_view_other_columns_and_rows_in_one_snapshot(spark: 
     lake.land([told(10), told(2, 70, "d")])
     assert refreshed(lake)["lake.one"]["changes"] == 2
     check(lake, then, ("lake.a",))
+    turned = {"lake.one": "SELECT count(*) AS total, max(id) AS top, w, v FROM lake.a GROUP BY ALL"}
+    lake.config = published_configs.publish(lake.store, config(turned))
+    lake.land([told(11, v=None)])
+    check(lake, turned, ("lake.a",))
+    assert visible(lake, "lake.one").column_names == ["total", "top", "w", "v"]
+    assert len(lake.snapshots("lake.one")) == before + 3
+    lake.land([told(12)])
+    assert refreshed(lake)["lake.one"]["changes"] == 1
 
 
 class Dies:
