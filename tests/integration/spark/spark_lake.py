@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from py4j.java_gateway import is_instance_of
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
@@ -24,6 +25,7 @@ from firn_spark.catalog_failover import answering
 
 ROOT = Path(__file__).resolve().parents[3]
 CORPUS = ROOT / "tests" / "data" / "corpus"
+LAKES: list["Lake"] = []  # those that are open
 START = datetime(2026, 11, 21, tzinfo=UTC)
 
 
@@ -87,6 +89,16 @@ class Lake:
             if catalog_uri or storage
             else SqlCatalog("firn", uri=self.catalog_uri, warehouse=self.warehouse)
         )
+        LAKES.append(self)
+
+    def close(self) -> None:
+        """Closes the connections of Spark's catalog, which can not be used again."""
+        manager: Any = self.spark._jsparkSession.sessionState().catalogManager()
+        if self.spark.sparkContext._jsc.sc().isStopped() or not manager.isCatalogRegistered(session.CATALOG):
+            return
+        catalog = manager.catalog(session.CATALOG).icebergCatalog()
+        if is_instance_of(self.spark.sparkContext._gateway, catalog, "java.io.Closeable"):
+            catalog.close()
 
     def post(self, events: list[dict[str, Any]], *, at_once: int = 1_000) -> list[accept.Accepted]:
         """Sends events through ingest, `at_once` a request."""
