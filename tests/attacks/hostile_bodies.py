@@ -49,8 +49,8 @@ def zstd(data: bytes) -> Body:
     return zstandard.ZstdCompressor(level=3).compress(data), {"Content-Encoding": "zstd"}
 
 
-def zipped(data: bytes) -> Body:
-    return gzip.compress(data, 6), {"Content-Encoding": "gzip"}
+def zipped(data: bytes, level: int = 1) -> Body:
+    return gzip.compress(data, level), {"Content-Encoding": "gzip"}
 
 
 GOOD: Final = encoded(event(1))
@@ -158,7 +158,7 @@ ATTACKS: Final[dict[str, tuple[set[int], Callable[[], Body]]]] = {
         lambda: zipped(b'{"value":' + GOOD + b',"headers":[' + b"{}," * (INFLATED // 3) + b"{}]}"),
     ),
     "60 MB of nothing known": ({413}, lambda: zipped(b"x" * INFLATED)),
-    "64 MB of zeros out of 64 KB": ({413}, lambda: zipped(bytes(64 * MB))),
+    "64 MB of zeros out of 64 KB": ({413}, lambda: zipped(bytes(64 * MB), 6)),
     "800 MB of zeros": ({413}, lambda: (gzip.compress(bytes(200 * MB), 1) * 4, {"Content-Encoding": "gzip"})),
     "4 MB of empty gzip members": (
         {413},

@@ -124,6 +124,20 @@ def deliveries(bodies: list[str]) -> Iterator[dict[str, Any]]:
 _WORTH_ANOTHER_LOOK = 1.5  # seconds of CPU
 
 
+def at_best(look: Callable[[], list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """What `look` finds where the dearest took least: a neighbour on the same core lengthens what one takes."""
+
+    def most(found: list[dict[str, Any]]) -> float:
+        return max(float(one["cpu"]) for one in found)
+
+    found = look()
+    for _ in range(3):
+        if most(found) < _WORTH_ANOTHER_LOOK:
+            break
+        found = min(found, look(), key=most)
+    return found
+
+
 def main(kind: str, first: str = "0", count: str = "0") -> None:
     """Prints the lines."""
     os.environ |= {
@@ -134,11 +148,7 @@ def main(kind: str, first: str = "0", count: str = "0") -> None:
     app = load("ingest_http")
     if kind == "ATTACKS":
         for name, make, limits in attacks():
-            found = told(app, name, make(), limits)
-            for _ in range(3):  # a neighbour on the same core lengthens what one takes
-                if found["cpu"] < _WORTH_ANOTHER_LOOK:
-                    break
-                found = min(found, told(app, name, make(), limits), key=lambda one: one["cpu"])
+            (found,) = at_best(lambda name=name, make=make, limits=limits: [told(app, name, make(), limits)])
             print(json.dumps(found), flush=True)
         return
     if kind == "QUEUE":
@@ -146,7 +156,7 @@ def main(kind: str, first: str = "0", count: str = "0") -> None:
         below = "[" + ",".join(["{}"] * 20_000) + "]"
         good = GOOD.decode()
         for bodies in ([large] * 22 + [good], [below] * 12 + [good]):
-            print(json.dumps(list(deliveries(bodies))), flush=True)
+            print(json.dumps(at_best(lambda bodies=bodies: list(deliveries(bodies)))), flush=True)
         return
     for seed in range(int(first), int(first) + int(count)):
         print(json.dumps(told(app, f"seed {seed}", mutated(seed), Limits())), flush=True)

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
@@ -161,6 +162,17 @@ def _refusals(table: Table, files: Iterable[Any]) -> Iterator[None]:
         if kind == f"{_ERRORS}.CommitStateUnknownException":
             raise CommitUnknown(f"{table.name}: {str(text).splitlines()[0]}") from error
         raise
+    finally:
+        kept_once(SparkContext._gateway)
+
+
+def kept_once(gateway: Any) -> None:
+    """Whoever asks Java while Java asks him has his connection kept twice by py4j, which forgets one of them as the
+    thread ends: the other, and the thread of the JVM that answers it, would stay as long as the job."""
+    client = gateway._gateway_client
+    own = client.get_thread_connection()
+    while client.deque.count(own) > 1:
+        client.deque.remove(own)
 
 
 def answers_java(gateway: Any) -> None:

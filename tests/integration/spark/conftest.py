@@ -13,9 +13,11 @@ from firn_local.spark_submit import jars
 from firn_spark import session
 from firn_spark.tables import evolve
 from tests.hive import Metastore, metastore
-from tests.integration.spark.spark_lake import ROOT, Lake, jvm_settings
+from tests.integration.spark.spark_lake import LAKES, ROOT, Lake, jvm_settings
 from tests.rest_catalog import rest_server
 from tests.soak import LONG
+
+WORKERS = Path(__file__).with_name("workers")
 
 
 @pytest.fixture(scope="session")
@@ -23,7 +25,7 @@ def spark() -> Iterator[SparkSession]:
     """One JVM for all Spark tests of a run."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    code = [ROOT / "layers" / "core" / "python", ROOT / "spark_emr"]
+    code = [ROOT / "layers" / "core" / "python", ROOT / "spark_emr", WORKERS]
     os.environ["PYTHONPATH"] = os.pathsep.join([*map(str, code), os.environ.get("PYTHONPATH", "")])
     if not jars():
         pytest.fail("no jars in .cache/jars: run `make setup`")
@@ -34,7 +36,12 @@ def spark() -> Iterator[SparkSession]:
         conf |= {
             "spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN",
             "spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "2",
+            # Each query's plan is written out for a page that nobody sees: in one line is enough.
+            "spark.sql.ui.explainMode": "simple", "spark.python.daemon.module": "warm_daemon",
         }  # fmt: skip
+        # This JVM lives as long as the run, not for seconds: 48 MB of code are full before half of it, and then what is
+        # thrown out is compiled again. The garbage of a query is small, and most of it fits beside what lives.
+        conf["spark.driver.extraJavaOptions"] += " -XX:ReservedCodeCacheSize=240m -Xms1g -Xmn512m"
     running = session.build("sqlite:////nowhere/catalog.db", "file:///nowhere", conf)
     yield running
     running.stop()
@@ -46,6 +53,17 @@ def made_in_format(monkeypatch: pytest.MonkeyPatch) -> None:
     tests that write by PyIceberg, or count files of deletes."""
     if version := os.environ.get("FIRN_FORMAT"):
         monkeypatch.setitem(evolve._PROPERTIES, evolve.FORMAT_VERSION, version)
+
+
+@pytest.fixture(autouse=True)
+def let_go() -> Iterator[None]:
+    """What a test opened does not stay open till the run ends: Java starts a `chmod` for each file that it writes, and
+    closes all that it has open in each of them."""
+    before = len(LAKES)
+    yield
+    for one in LAKES[before:]:
+        one.close()
+    del LAKES[before:]
 
 
 @pytest.fixture

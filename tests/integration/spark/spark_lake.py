@@ -3,10 +3,12 @@
 import gzip
 import json
 import os
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
@@ -24,6 +26,7 @@ from firn_spark.catalog_failover import answering
 
 ROOT = Path(__file__).resolve().parents[3]
 CORPUS = ROOT / "tests" / "data" / "corpus"
+LAKES: list["Lake"] = []  # those that are open
 START = datetime(2026, 11, 21, tzinfo=UTC)
 
 
@@ -87,6 +90,14 @@ class Lake:
             if catalog_uri or storage
             else SqlCatalog("firn", uri=self.catalog_uri, warehouse=self.warehouse)
         )
+        LAKES.append(self)
+
+    def close(self) -> None:
+        """Closes Spark's connections to a catalog in SQLite, which it can not use any more; what a test broke stays."""
+        if self.catalog_uri.startswith("sqlite:"):
+            with suppress(Py4JError):
+                manager: Any = self.spark._jsparkSession.sessionState().catalogManager()
+                manager.catalog(session.CATALOG).icebergCatalog().close()
 
     def post(self, events: list[dict[str, Any]], *, at_once: int = 1_000) -> list[accept.Accepted]:
         """Sends events through ingest, `at_once` a request."""

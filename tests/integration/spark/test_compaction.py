@@ -30,6 +30,7 @@ from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_audit import audited
 from tests.integration.spark.test_commit import GONE, config, event
 from tests.integration.spark.test_small_files import all_rows, changes, folded, id_and_v, shape
+from tests.soak import long_only
 
 pytestmark = pytest.mark.spark
 
@@ -83,7 +84,7 @@ def newest(lake: Lake) -> Any:
 @pytest.mark.parametrize(
     "rule",
     [
-        "key: [id]",
+        pytest.param("key: [id]", marks=long_only),
         "key: [id], write: copy-on-write",
         "key: [id], columns: {v: string}, partition_by: ['bucket(2, id)']",
         "mode: append",
@@ -437,7 +438,13 @@ def test_many_small_manifests_become_few(lake: Make, monkeypatch: pytest.MonkeyP
     one.land(changes(4))
 
 
-@pytest.mark.parametrize("rule", ["key: [id]", "key: [id], columns: {v: string}, partition_by: ['truncate(2, v)']"])
+@pytest.mark.parametrize(
+    "rule",
+    [
+        pytest.param("key: [id]", marks=long_only),
+        "key: [id], columns: {v: string}, partition_by: ['truncate(2, v)']",
+    ],
+)
 def test_a_table_is_measured_alike_by_its_manifests_one_by_one_and_by_spark(
     lake: Make, monkeypatch: pytest.MonkeyPatch, rule: str
 ) -> None:

@@ -36,7 +36,7 @@ from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake, ndjson
 from tests.integration.spark.test_commit import event, letters, with_schema
 from tests.integration.spark.test_rebuild import rebuilt
-from tests.soak import times
+from tests.soak import long_only, times
 
 pytestmark = pytest.mark.spark
 
@@ -161,7 +161,12 @@ KEYS: Final = (FIRST, -1, 0, 1, 86_400_000_000_000 - 1, 86_400_000_000_000, 1_70
 
 @HOMES
 @pytest.mark.parametrize(
-    "by", ["", ", partition_by: [day(at)]", ", partition_by: ['hour(at)', 'bucket(2, at)'], write: copy-on-write"]
+    "by",
+    [
+        "",
+        pytest.param(", partition_by: [day(at)]", marks=long_only),
+        ", partition_by: ['hour(at)', 'bucket(2, at)'], write: copy-on-write",
+    ],
 )
 def test_moments_that_a_nanosecond_tells_apart_are_keys_however_their_changes_come(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str, by: str
@@ -182,7 +187,7 @@ def test_moments_that_a_nanosecond_tells_apart_are_keys_however_their_changes_co
     assert letters(lake) == []
 
 
-@pytest.mark.parametrize("by", ["", ", partition_by: [month(at)]"])
+@pytest.mark.parametrize("by", [pytest.param("", marks=long_only), ", partition_by: [month(at)]"])
 def test_care_changes_of_type_and_rebuilds_need_no_spark(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str
 ) -> None:

@@ -18,7 +18,7 @@ from tests.integration.snapshots import epochs_of
 from tests.integration.spark.homes import HOMES, commit_in, planned_again
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event
-from tests.soak import LONG, MUTANTS, times
+from tests.soak import LONG, MUTANTS, long_only, times
 
 pytestmark = pytest.mark.spark
 
@@ -64,7 +64,7 @@ def test_a_table_that_is_copy_on_write_from_now_on_loses_what_it_had_deleted_bef
     assert one.line("lake.t")["way"]["lookup"] == home
 
 
-@pytest.mark.parametrize("how", ["", ", write: copy-on-write"])
+@pytest.mark.parametrize("how", ["", pytest.param(", write: copy-on-write", marks=long_only)])
 def test_a_changed_partition_by_holds_for_new_files_and_rows_stay_right(lake: Make, how: str) -> None:
     rule = f"key: [id], {COLUMNS}{how}"
     one = lake(config(rule))
@@ -198,7 +198,14 @@ NUMBERS = [0.0, -0.0, 1.5, None]
 TEXTS = ["", "äö", None, "a", "ab", "abc", "a\u0000"]
 
 
-@pytest.mark.parametrize("by", ["x", "'bucket(3, id)', 'truncate(1, s)', x, day(t)", "'truncate(2, s)', hour(t)"])
+@pytest.mark.parametrize(
+    "by",
+    [
+        pytest.param("x", marks=long_only),
+        "'bucket(3, id)', 'truncate(1, s)', x, day(t)",
+        pytest.param("'truncate(2, s)', hour(t)", marks=long_only),
+    ],
+)
 def test_rows_come_sorted_by_whatever_partitions_them(lake: Make, by: str) -> None:
     """Nulls and zeroes of both signs beside each other in what arrives."""
     one = lake(config(f"key: [id], columns: {{id: long, x: double, s: string, t: timestamp}}, partition_by: [{by}]"))
