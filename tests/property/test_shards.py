@@ -4,106 +4,18 @@ any order and split, maps of every kind, and maps that change between the ranges
 import os
 import random
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from decimal import Decimal
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from firn.changes.decode.types import LONG, STRING, TIMESTAMP, Type, decimal
 from firn.changes.merge.decide import is_fact
 from firn.changes.merge.fold import Key, Row, RowChange, fold
-from firn.changes.placement.map_changes import admit, merge, move, split, split_values, waiting
 from firn.changes.placement.shard_decision import Decision, ShardedGround, decide_over, placed
-from firn.changes.placement.shard_map import Bands, Home, Listed, ShardMap, even
-from firn.changes.placement.shard_values import bound_of
-from tests import soak
-from tests.memory_table import MemoryTable
-from tests.property.random_histories import case
+from firn.changes.placement.shard_map import Home, ShardMap
+from tests.memory_table import MemoryShard, MemoryTable
+from tests.property.random_shards import next_map, shard_case
+from tests.soak import LONG, times
 
-CASES = 200_000 if soak.LONG else soak.times(1_500, 1_500, 4_000)
-ODD = (None, float("nan"), True, [1], "half a pair: \ud83d", Decimal("NaN"), b"\0", 2**63)
-MOMENT = bound_of(TIMESTAMP, "2026-01-01")
-VALUES: Mapping[Type, Sequence[Any]] = {
-    STRING: ("acme", "b", "Ünter", "Acme", "eu", "us", "rest", "", "9", "10"),
-    LONG: (-3, 9, 10, 11, 100, 2**40),
-    TIMESTAMP: (MOMENT, MOMENT - 1, 0, -1),
-    decimal(9, 2): (Decimal("9.00"), Decimal("10.50"), Decimal("-0.01"), Decimal("100.00")),
-}  # fmt: skip
-
-
-def home(name: str, number: int = 0) -> Home:
-    return Home(f"{name}.orders{number or ''}")
-
-
-def homes(*names: str) -> dict[str, Home]:
-    return {name: home(name) for name in names}
-
-
-def first_map(dice: random.Random, column: str) -> ShardMap:
-    """A map of any kind."""
-    by = dice.choice(("hash", "range", "tenant", "geographic"))
-    names = [f"s{i}" for i in range(dice.randrange(1, 5))]
-    if by == "hash":
-        kind = dice.choice(list(VALUES))
-        return ShardMap(1, "hash", column, kind, Bands(even(len(names)), tuple(names)), "rest", homes(*names, "rest"))
-    if by == "range":
-        kind = dice.choice(list(VALUES))
-        bounds = sorted(dice.sample(VALUES[kind], min(len(names), len(VALUES[kind])) - 1))
-        names = names[: len(bounds) + 1]
-        return ShardMap(1, "range", column, kind, Bands(tuple(bounds), tuple(names)), "rest", homes(*names, "rest"))
-    kind = dice.choice((STRING, LONG))
-    listed = {str(one): dice.choice(names) for one in dice.sample(VALUES[kind], 3)} if by == "geographic" else {}
-    named = homes(*listed.values(), "rest")
-    return ShardMap(1, by, column, kind, Listed(listed), "rest", named, dice.randrange(4) if by == "tenant" else 0)
-
-
-def next_map(dice: random.Random, now: ShardMap, rows: Mapping[Key, Row]) -> ShardMap:
-    """One that is split, merged, moved, or takes tenants in; itself where that makes no sense."""
-    new, shards = f"n{now.version}", sorted(now.shards)
-    ways: list[Callable[[], ShardMap]] = [
-        lambda: merge(now, dice.sample(shards, min(2, len(shards))), dice.choice(shards)),
-        lambda: move(now, dice.choice(shards), home("moved", now.version)),
-    ]
-    if isinstance(now.spread, Bands):
-        bound = None if now.by == "hash" else dice.choice(VALUES[now.kind])
-        ways.append(lambda: split(now, dice.choice(shards), new, home(new), at=bound))
-    else:
-        some = [str(one) for one in dice.sample(VALUES[now.kind], 2)]
-        ways.append(lambda: split_values(now, dice.choice(shards), new, home(new), some))
-        found = waiting(now, [row.values.get(now.column) for row in rows.values()])
-        ways.append(lambda: admit(now, homes(*found)))
-    try:
-        return dice.choice(ways)()
-    except ValueError:
-        return now
-
-
-def told(dice: random.Random, one: RowChange, column: str, kind: Type) -> RowChange:
-    """The change with a value of the column that shards may be told by; the same one for the same change."""
-    if one.values is None or column in one.unavailable:
-        return one
-    return replace(one, values={**one.values, column: value_of(dice, repr(one.identity), kind)})
-
-
-def value_of(dice: random.Random, seed: str, kind: Type) -> Any:
-    own = random.Random(f"{dice.random()}{seed}")
-    return own.choice(ODD) if own.random() < 0.2 else own.choice(VALUES[kind])
-
-
-@dataclass
-class Held:
-    """A shard at a cut. `asked`: of how many keys."""
-
-    live: Mapping[Key, Row]
-    asked: int = 0
-
-    @property
-    def holds(self) -> bool:
-        return any(row.held for row in self.live.values())
-
-    def rows(self, keys: Collection[Key] | None) -> Mapping[Key, Row]:
-        self.asked += len(self.live) if keys is None else len(keys)
-        return {key: row for key, row in self.live.items() if keys is None or key in keys}
+CASES = 200_000 if LONG else times(int(os.environ.get('N','1500')), 1_500, 4_000)
 
 
 @dataclass
@@ -123,7 +35,7 @@ class Sharded:
     def decided(self, shards: ShardMap, batch: Sequence[RowChange]) -> Decision:
         self.come += batch
         self.sources |= {one.source for one in batch}
-        held = {name: Held(self.tables.get(self.map.homes[name], {})) for name in self.map.shards}
+        held = {name: MemoryShard(self.tables.get(self.map.homes[name], {})) for name in self.map.shards}
         ground = ShardedGround(held, self.memory, self.map, self.names)
         truncates = list({one.identity: one for one in batch if one.op == "t"}.values())
         return decide_over(ground, shards, [one for one in batch if one.op != "t"], truncates, self.sources)
@@ -160,29 +72,16 @@ def plain(rows: Mapping[Key, Row]) -> str:
 
 def check(seed: int, seen: Counter[str]) -> None:
     """Raises AssertionError with the seed where shards and specification differ."""
-    dice, story = random.Random(seed), case(seed)
-    column = dice.choice(("v", "w", "w", "k"))
-    now = first_map(dice, column)
-    fixed = random.Random(seed)
-    fixed_at = fixed.random()
-
-    def own(one: RowChange) -> RowChange:
-        return one if column == "k" else told(random.Random(fixed_at), one, column, now.kind)
-
-    base = {
-        key: row if column == "k" else replace(row, values={**row.values, column: value_of(fixed, str(key), now.kind)})
-        for key, row in story.base.items()
-    }
-    tables = {now.homes[name]: rows for name, rows in placed(now, base).items()}
-    table = Sharded(now, tables, sources=story.sources)
+    dice, story = random.Random(f"maps {seed}"), shard_case(seed)
+    tables = {story.map.homes[name]: rows for name, rows in placed(story.map, story.base).items()}
+    table = Sharded(story.map, tables, sources=story.sources)
     come: list[RowChange] = []
     for batch in story.batches:
-        batch = [own(one) for one in batch]
         come += batch
-        new = next_map(dice, table.map, fold(base, come).rows) if dice.random() < 0.4 else table.map
+        new = next_map(dice, table.map, fold(story.base, come).rows) if dice.random() < 0.4 else table.map
         seen[f"{new.by}, {'as it was' if new is table.map else 'another map'}"] += 1
         table.commit(new, batch)
-        expected = placed(table.map, fold(base, come).rows)
+        expected = placed(table.map, fold(story.base, come).rows)
         for name in table.map.shards:
             assert plain(table.rows(name)) == plain(expected[name]), f"{name} differs from fold, seed {seed}"
         seen["shards with rows"] += sum(bool(rows) for rows in expected.values())
@@ -190,7 +89,7 @@ def check(seed: int, seen: Counter[str]) -> None:
 
 def test_at_every_cut_each_shard_is_what_fold_places_there() -> None:
     seen = Counter[str]()
-    first = random.Random(os.environ.get("FIRN_SEED", "1")).randrange(2**40) if soak.LONG else 0
+    first = random.Random(os.environ.get("FIRN_SEED", "1")).randrange(2**40) if LONG else 0
     for seed in range(first, first + CASES):
         check(seed, seen)
     assert min(seen.values()) > CASES / 20, seen

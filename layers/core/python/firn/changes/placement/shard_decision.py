@@ -160,15 +160,14 @@ def decide_over(
     reached = {shards.place(row.values) for row in rows.values() if row is not None}
     told = [*changes, *before.late]
     reached |= _told_places(shards, told, [*before.rows.values(), *(row for _, row in before.there)])
-    new = made(ground.map, shards)
     for copy in copies(ground.map, shards):
         left.add(copy.source)
         reached.add(copy.target)
         for key, row in ground.shards[copy.source].rows(None).items():
             if key not in rows and shards.place(row.values) == copy.target:
                 rows[key] = row
-    reached |= {name for one in left if (name := named_in(shards, ground.map, one)) is not None} | new
-    return Decision(shards, rows, frozenset(reached), new, decided.told, frozenset(decided.too_old))
+    reached |= {name for one in left if (name := named_in(shards, ground.map, one)) is not None}
+    return Decision(shards, rows, frozenset(reached), made(ground.map, shards), decided.told, frozenset(decided.too_old))
 
 
 def _told_places(shards: ShardMap, changes: Iterable[RowChange], rows: Iterable[Row]) -> set[str]:
