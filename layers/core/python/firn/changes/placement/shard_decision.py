@@ -176,10 +176,10 @@ def _told_places(shards: ShardMap, changes: Iterable[RowChange], rows: Iterable[
     for change in changes:
         if column in change.stepped:
             return set(shards.shards)
+        if change.values is not None:
+            found.add(shards.place(change.values))  # the literal one too: a create's placeholder was really written
         if column in change.unavailable or (OTHERS in change.unavailable and column not in (change.values or {})):
             found.add(shards.rest)  # what it leaves out may not be known
-        elif change.values is not None:
-            found.add(shards.place(change.values))
     for row in rows:
         found.add(shards.place(row.values))
         if column in row.held or OTHERS in row.held:
