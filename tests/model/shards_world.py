@@ -1,6 +1,6 @@
-"""A sharded table, its log and its cuts in memory, and the jobs that commit it: in lanes, several at once, each of which
-may stand still, die, or lose an answer at any call. A job is a generator: it gives the call that it is about to make,
-and gets what came of it."""
+"""A sharded table, its log and its cuts in memory, and the jobs that commit it: in lanes, several at once, each of
+which may stand still, die, or lose an answer at any call. A job is a generator: it gives the call that it is about to
+make, and gets what came of it."""
 
 import random
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -156,14 +156,13 @@ class World:
             self.put(home, self.tables[home].current.progress, self.tables[home].current.rows)
 
     def expire(self, held: set[int]) -> None:
-        """Snapshots go but for those that the newest cut and the marks after it name, those after it, and the young
-        ones: `held` by jobs."""
+        """Snapshots go but for those that the newest cut and the marks after it name, and young ones: `held` by jobs."""
         cut = self.newest()
         keep = held | {*cut.tables.values()}
         keep |= {one for mark in self.marks if mark.n > cut.n for one in mark.snapshots.values() if one is not None}
         for table in self.tables.values():
             keep_here = {table.current.id} | keep
-            table.kept = {i: one for i, one in table.kept.items() if i in keep_here or one.progress > cut.n}
+            table.kept = {i: one for i, one in table.kept.items() if i in keep_here}
 
 
 @dataclass

@@ -167,7 +167,9 @@ def decide_over(
             if key not in rows and shards.place(row.values) == copy.target:
                 rows[key] = row
     reached |= {name for one in left if (name := named_in(shards, ground.map, one)) is not None}
-    return Decision(shards, rows, frozenset(reached), made(ground.map, shards), decided.told, frozenset(decided.too_old))
+    return Decision(
+        shards, rows, frozenset(reached), made(ground.map, shards), decided.told, frozenset(decided.too_old)
+    )
 
 
 def _told_places(shards: ShardMap, changes: Iterable[RowChange], rows: Iterable[Row]) -> set[str]:

@@ -4,11 +4,12 @@ Values are as the codec gives them: days, micro- or nanoseconds, Decimal, text, 
 type, or none that compares, is odd: `comparable` gives None for it, as for null.
 """
 
+import re
 import uuid
 from decimal import Decimal
 from typing import Any, Final, Literal
 
-from firn.changes.decode.types import Type
+from firn.changes.decode.types import MAX_PRECISION, Type
 from firn.changes.decode.values import Refused, days_of_text, decimal_of_text, micros_of_text, nanos_of_text
 from firn.changes.placement.murmur3 import bytes_of_decimal, murmur3
 
@@ -20,6 +21,7 @@ HASHES: Final = 2**31  # of bucket_hash
 _WHOLE: Final = {"int": 63, "long": 63, "date": 31} | dict.fromkeys(
     ("timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"), 63
 )
+_INTEGER: Final = re.compile(r"-?[0-9]{1,19}")
 _NAMES: Final = frozenset({"int", "long", "string", "uuid"})  # whose values name a shard
 _TAKES: Final[dict[By, frozenset[str]]] = {
     "hash": frozenset({*_WHOLE, "decimal", "string", "uuid", "binary", "fixed"}),
@@ -69,7 +71,7 @@ def bound_of(kind: Type, text: str) -> Comparable:
             case "decimal":
                 found = decimal_of_text(text)
             case _:
-                found = int(text) if text.removeprefix("-").isascii() and text.removeprefix("-").isdigit() else None
+                found = int(text) if _INTEGER.fullmatch(text) else None
     except Refused:
         found = None
     bound = None if found is None else comparable(kind, found)
@@ -119,7 +121,7 @@ def _of_scale(value: Decimal, scale: int) -> Decimal | None:
     if exponent == -scale:
         return value
     missing = int(exponent) + scale
-    if not 0 < missing < 100:  # digits that the column does not keep, or more than it has
+    if not 0 < missing <= MAX_PRECISION - len(digits):  # digits that the column does not keep, or more than it has
         return None
     return Decimal((sign, (*digits, *(0,) * missing), -scale))
 
