@@ -156,7 +156,8 @@ class World:
             self.put(home, self.tables[home].current.progress, self.tables[home].current.rows)
 
     def expire(self, held: set[int]) -> None:
-        """Snapshots go but for those that the newest cut and the marks after it name, and young ones: `held` by jobs."""
+        """Snapshots go but for those that the newest cut and the marks after it name, and the young ones: `held` by
+        jobs."""
         cut = self.newest()
         keep = held | {*cut.tables.values()}
         keep |= {one for mark in self.marks if mark.n > cut.n for one in mark.snapshots.values() if one is not None}

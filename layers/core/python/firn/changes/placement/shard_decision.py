@@ -11,7 +11,8 @@ what the shard holds now, whichever of the jobs that died left it so. For that i
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Protocol
 
 from firn.changes.merge.decide import Ground, Memory, decide, look
@@ -121,6 +122,7 @@ class Decision:
     rows      of each key that may change its row or its place, None: it has none
     reached   the shards that are committed to
     made      those of them that lie where none lay before: they hold these rows and no others
+    seen      the changes and rows that it was decided from
     told, too_old  as Decided has them
     """
 
@@ -128,15 +130,24 @@ class Decision:
     rows: Mapping[Key, Row | None]
     reached: frozenset[str]
     made: frozenset[str]
+    seen: tuple[Sequence[RowChange], Sequence[Row]]
     told: int
     too_old: frozenset[Key]
 
+    def following(self, shards: ShardMap) -> "Decision":
+        """The same for branches that were filled by another map at the cut, and are brought along until it counts."""
+        return replace(self, map=shards, reached=frozenset(_places(shards, self.rows, *self.seen)), made=frozenset())
+
     def step(self, shard: str, present: Rows) -> Step:
         """What brings a shard there. `present`: what it holds now of the keys of `rows`; of one that is made, all."""
-        mine = {key: row for key, row in self.rows.items() if row is not None and self.map.place(row.values) == shard}
+        mine = self._placed[shard]
         writes = {key: row for key, row in mine.items() if present.get(key) != row}
         strays = present.keys() if shard in self.made else self.rows.keys() & present.keys()
         return Step(writes, [key for key in strays if key in writes or key not in mine])
+
+    @cached_property
+    def _placed(self) -> dict[str, dict[Key, Row]]:
+        return placed(self.map, {key: row for key, row in self.rows.items() if row is not None})
 
 
 def decide_over(
@@ -156,10 +167,10 @@ def decide_over(
     rows: dict[Key, Row | None] = {key: before.rows.get(key) for key in keys}
     rows |= dict.fromkeys(decided.removes)
     rows |= decided.writes
+    looked = [*before.rows.values(), *(row for _, row in before.there)]
+    seen: tuple[Sequence[RowChange], Sequence[Row]] = ([*changes, *before.late], looked)
     left = {ground.found[key] for key in rows if key in ground.found}
-    reached = {shards.place(row.values) for row in rows.values() if row is not None}
-    told = [*changes, *before.late]
-    reached |= _told_places(shards, told, [*before.rows.values(), *(row for _, row in before.there)])
+    reached = _places(shards, rows, *seen)
     for copy in copies(ground.map, shards):
         left.add(copy.source)
         reached.add(copy.target)
@@ -168,13 +179,15 @@ def decide_over(
                 rows[key] = row
     reached |= {name for one in left if (name := named_in(shards, ground.map, one)) is not None}
     return Decision(
-        shards, rows, frozenset(reached), made(ground.map, shards), decided.told, frozenset(decided.too_old)
+        shards, rows, frozenset(reached), made(ground.map, shards), seen, decided.told, frozenset(decided.too_old)
     )
 
 
-def _told_places(shards: ShardMap, changes: Iterable[RowChange], rows: Iterable[Row]) -> set[str]:
-    """Where a row may be once some of the changes are known and others are not."""
-    column, found = shards.column, set[str]()
+def _places(
+    shards: ShardMap, rows: Mapping[Key, Row | None], changes: Iterable[RowChange], looked: Iterable[Row]
+) -> set[str]:
+    """Where the rows are, and where they may be once some of the changes are known and others are not."""
+    column, found = shards.column, {shards.place(row.values) for row in rows.values() if row is not None}
     for change in changes:
         if column in change.stepped:
             return set(shards.shards)
@@ -182,7 +195,7 @@ def _told_places(shards: ShardMap, changes: Iterable[RowChange], rows: Iterable[
             found.add(shards.place(change.values))  # the literal one too: a create's placeholder was really written
         if column in change.unavailable or (OTHERS in change.unavailable and column not in (change.values or {})):
             found.add(shards.rest)  # what it leaves out may not be known
-    for row in rows:
+    for row in looked:
         found.add(shards.place(row.values))
         if column in row.held or OTHERS in row.held:
             found.add(shards.rest)
