@@ -17,7 +17,7 @@ from tests.model.shards_world import Cut, Job, Lost, Worker, World
 from tests.property.random_histories import change
 from tests.soak import LONG, times
 
-CASES = 20_000 if LONG else times(250, 250, 2_000)
+CASES = 20_000 if LONG else times(500, 500, 2_000)
 FATES = (*[""] * 40, "dies before", "dies after", "fails", "answer lost")
 
 
@@ -108,7 +108,7 @@ def test_shards_are_right_at_every_cut_whoever_dies_or_comes_late() -> None:
     for seed in range(first, first + CASES):
         check(seed, seen)
     assert seen["cuts"] > 2 * CASES, seen
-    assert seen["maps in cuts"] > 1.2 * CASES, seen
+    assert seen["maps in cuts"] > 1.1 * CASES, seen
     assert seen["asleep"] > CASES / 10, seen
 
 
@@ -176,7 +176,9 @@ def test_a_job_that_dies_between_two_shards_is_made_good_by_the_next(first: str)
 def test_who_stood_still_does_not_bring_back_a_row_that_came_and_went() -> None:
     world = told((row("c", 1, 10, "a"),), (row("u", 1, 20, "b"),), (row("u", 1, 30, "a"),))
     run(world, 1)
-    late = run(world, 2, reaches("a", 2))
+    late = Jobs(world, random.Random(0), Counter())
+    late.start(1, 3, 2)  # the lane of b
+    late.step(0)  # it begins at this cut
     run(world, 3)
     while late.living:
         late.step(0)
