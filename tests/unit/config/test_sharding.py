@@ -55,3 +55,12 @@ def test_what_is_wrong_says_what_to_write(settings: dict[str, Any], words: str) 
 def test_what_only_the_map_finds_says_what_to_write(to: str, kind: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         Sharding("tenant", "c", to).first_map(kind)
+
+
+def test_a_value_that_no_row_can_have_is_refused() -> None:
+    regions = Sharding("geographic", "c", "{shard}.orders", values={"7": "eu", "007": "us"})
+    assert regions.first_map(STRING).of("007") == "us"
+    with pytest.raises(ValueError, match="'007' would meet no long; write '7'"):
+        regions.first_map(LONG)
+    with pytest.raises(ValueError, match="'de' is no long; write whole numbers"):
+        Sharding("geographic", "c", "{shard}.orders", values={"de": "eu"}).first_map(LONG)

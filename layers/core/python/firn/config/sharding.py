@@ -8,7 +8,7 @@ from typing import Final, cast
 
 from firn.changes.decode.types import Type
 from firn.changes.placement.shard_map import MOST_SHARDS, NAME, Bands, Home, Listed, ShardMap, even
-from firn.changes.placement.shard_values import By, bound_of, misfit
+from firn.changes.placement.shard_values import By, bound_of, check_listed, misfit
 from firn.config.names import TableName, is_reserved, too_long
 
 _BY: Final = re.compile(r"\s*([A-Za-z]+)\s*\(\s*(.*?)\s*\)\s*", re.DOTALL)
@@ -72,6 +72,7 @@ class Sharding:
         if why := misfit(self.by, self.column, kind):
             raise ValueError(why)
         spread: Bands | Listed = Listed(dict(self.values))
+        check_listed(kind, self.values)
         if self.by == "hash":
             spread = Bands(even(self.count), tuple(f"s{i}" for i in range(self.count)))
         elif self.by == "range":

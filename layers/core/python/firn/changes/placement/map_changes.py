@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from firn.changes.placement.shard_map import NAME, Bands, Home, Listed, ShardMap
-from firn.changes.placement.shard_values import HASHES, Comparable, comparable, text_of
+from firn.changes.placement.shard_values import HASHES, Comparable, check_listed, comparable, text_of
 
 
 @dataclass(frozen=True, order=True)
@@ -49,6 +49,7 @@ def split_values(before: ShardMap, shard: str, new: str, home: Home, values: Col
     now = before.spread.values
     if not values:
         raise ValueError(f"no values are named that {shard} would lose to {new}")
+    check_listed(before.kind, values)
     if wrong := next((one for one in sorted(values) if now.get(one, before.rest) != shard), None):
         raise ValueError(f"{wrong[:80]!r} is in {now.get(wrong, before.rest)}, not in {shard}")
     if shard != before.rest and set(values) == {text for text, one in now.items() if one == shard}:

@@ -6,6 +6,7 @@ type, or none that compares, is odd: `comparable` gives None for it, as for null
 
 import re
 import uuid
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any, Final, Literal
 
@@ -98,6 +99,13 @@ def bucket_hash(kind: Type, value: Comparable) -> int:
 def text_of(value: Comparable) -> str:
     """The text by which maps name a value of a column that names shards."""
     return str(value)
+
+
+def check_listed(kind: Type, texts: Iterable[str]) -> None:
+    """Raises ValueError for a text that no value of the column has: `007` of a number."""
+    for text in texts:
+        if (known := text_of(bound_of(kind, text))) != text:
+            raise ValueError(f"{text!r:.80} would meet no {kind}; write {known!r:.80}")
 
 
 _HOW: Final = {
