@@ -84,3 +84,19 @@ class MemoryTable:
 
     def removed(self, keys: Collection[Key]) -> Iterable[tuple[Key, Row]]:
         return [(key, row) for key, row in self.gone if key in keys]
+
+
+@dataclass
+class MemoryShard:
+    """The rows of a shard at a cut (shard_decision.Shard). `asked`: the keys that it was looked up for."""
+
+    live: Mapping[Key, Row]
+    asked: list[Key] = field(default_factory=list)
+
+    @property
+    def holds(self) -> bool:
+        return any(row.held for row in self.live.values())
+
+    def rows(self, keys: Collection[Key] | None) -> Mapping[Key, Row]:
+        self.asked += self.live if keys is None else keys
+        return {key: row for key, row in self.live.items() if keys is None or key in keys}

@@ -24,6 +24,7 @@ from tests.mutants import (
     of_lake,
     of_log,
     of_pipelines,
+    of_shards,
     of_sinks,
     of_sources,
     of_spark,
@@ -37,7 +38,7 @@ from tests.soak import LONG
 QUICK = (
     *of_changes.MUTANTS, *of_log.MUTANTS, *of_jobs.MUTANTS, *of_lake.MUTANTS, *of_generations.MUTANTS,
     *of_sinks.MUTANTS, *of_sources.MUTANTS, *of_pipelines.MUTANTS, *of_sql.MUTANTS, *of_triggers.MUTANTS,
-    *of_backfill.MUTANTS, *of_alerts.MUTANTS, *of_views.MUTANTS,
+    *of_backfill.MUTANTS, *of_alerts.MUTANTS, *of_views.MUTANTS, *of_shards.MUTANTS,
 )  # fmt: skip
 WITH_SPARK = of_spark.MUTANTS
 WITH_DRIVER = (*of_driver.MUTANTS, *of_pipelines.WITH_SPARK)

@@ -7,13 +7,12 @@ dates end with the year 9999, and bytes hexadecimal digits.
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
-from decimal import Decimal
-from functools import lru_cache
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from firn.changes.placement.murmur3 import C1, C2, C3, C4, C5, MASK, bytes_of_decimal, murmur3, unscaled
 from firn.errors import TerminalError
 
 _DAY: Final = 86_400_000_000  # microseconds
@@ -152,7 +151,7 @@ def _truncated(column: Any, width: int, kind: str) -> Any:
         # The last steps below zero go round, as Java's do.
         return (found.cast(pa.int32(), safe=False) if kind == "int" else found).cast(pa.string())
     # Decimals: the unscaled value is truncated.
-    found = (None if one is None else _unscaled(one) // width * width for one in column.to_pylist())
+    found = (None if one is None else unscaled(one) // width * width for one in column.to_pylist())
     return pa.array([None if one is None else f"{one}E-{column.type.scale}" for one in found], pa.string())
 
 
@@ -179,25 +178,11 @@ def _bucket(column: Any, size: int, kind: str) -> Any:
 def _bytes(value: Any, kind: str) -> bytes:
     if kind == "string":
         return bytes(value.encode())
-    if kind.startswith("decimal"):
-        number = _unscaled(value)
-        return number.to_bytes((number + (number < 0)).bit_length() // 8 + 1, "big", signed=True)
-    return bytes(value)
-
-
-def _unscaled(value: Decimal) -> int:
-    """Exactly: arithmetic of decimals would round to 28 digits."""
-    sign, digits, _ = value.as_tuple()
-    number = int("".join(map(str, digits)))
-    return -number if sign else number
+    return bytes_of_decimal(value) if kind.startswith("decimal") else bytes(value)
 
 
 def _uuid(value: Any) -> uuid.UUID:
     return value if isinstance(value, uuid.UUID) else uuid.UUID(bytes=bytes(value))
-
-
-_C1, _C2, _C3, _C4, _C5 = 0xCC9E2D51, 0x1B873593, 0xE6546B64, 0x85EBCA6B, 0xC2B2AE35
-_MASK: Final = 0xFFFFFFFF
 
 
 def _hashes(numbers: pa.Array) -> pa.Array:
@@ -213,33 +198,13 @@ def _hashes(numbers: pa.Array) -> pa.Array:
         return pc.bit_wise_xor(one, pc.shift_right(one, of(by)))
 
     unsigned = numbers.view(pa.uint64())
-    low = pc.bit_wise_and(unsigned, pa.scalar(_MASK, pa.uint64())).cast(pa.uint32())
+    low = pc.bit_wise_and(unsigned, pa.scalar(MASK, pa.uint64())).cast(pa.uint32())
     high = pc.shift_right(unsigned, pa.scalar(32, pa.uint64())).cast(pa.uint32())
     found: Any = pa.repeat(of(0), len(numbers))
     for block in (low, high):
-        block = pc.multiply(rotated(pc.multiply(block, of(_C1)), 15), of(_C2))
-        found = pc.add(pc.multiply(rotated(pc.bit_wise_xor(found, block), 13), of(5)), of(_C3))
+        block = pc.multiply(rotated(pc.multiply(block, of(C1)), 15), of(C2))
+        found = pc.add(pc.multiply(rotated(pc.bit_wise_xor(found, block), 13), of(5)), of(C3))
     found = pc.bit_wise_xor(found, of(8))
-    found = pc.multiply(mixed(found, 16), of(_C4))
-    found = pc.multiply(mixed(found, 13), of(_C5))
+    found = pc.multiply(mixed(found, 16), of(C4))
+    found = pc.multiply(mixed(found, 13), of(C5))
     return mixed(found, 16)
-
-
-@lru_cache(maxsize=65_536)
-def murmur3(data: bytes) -> int:
-    """The same of bytes."""
-
-    def scrambled(block: int) -> int:
-        block = block * _C1 & _MASK
-        return ((block << 15 | block >> 17) & _MASK) * _C2 & _MASK
-
-    found, whole = 0, len(data) & ~3
-    for place in range(0, whole, 4):
-        found ^= scrambled(int.from_bytes(data[place : place + 4], "little"))
-        found = ((found << 13 | found >> 19) & _MASK) * 5 + _C3 & _MASK
-    if len(data) > whole:
-        found ^= scrambled(int.from_bytes(data[whole:], "little"))
-    found ^= len(data)
-    found = (found ^ found >> 16) * _C4 & _MASK
-    found = (found ^ found >> 13) * _C5 & _MASK
-    return found ^ found >> 16

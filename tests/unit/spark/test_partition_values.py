@@ -12,9 +12,10 @@ from pyiceberg import types
 from pyiceberg.conversions import partition_to_py
 from pyiceberg.transforms import parse_transform
 
+from firn.changes.placement.murmur3 import murmur3
 from firn.errors import TerminalError
 from firn_spark.files import partition_values
-from firn_spark.files.partition_values import NULL, murmur3
+from firn_spark.files.partition_values import NULL
 from tests.soak import SEED
 
 DICE = random.Random(SEED)

@@ -58,16 +58,16 @@ class Decided:
     too_old: set[Key] = field(default_factory=set)
 
 
-class Ground(Protocol):
-    """A table and what it remembers, as they are looked up."""
+class Memory(Protocol):
+    """What a table remembers beside its rows, and the staged log, as they are looked up."""
 
-    newest_truncate: bytes  # order of the newest truncate that is remembered, b"" if there is none
-    creates: bool  # whether creates with unavailable values are remembered
-    holds: bool  # whether rows may hold values
+    @property
+    def newest_truncate(self) -> bytes:
+        """Order of the newest truncate that is remembered, b"" if there is none."""
 
-    def rows(self, keys: Collection[Key] | None, columns: Collection[str] | None) -> Mapping[Key, Row]:
-        """The rows of these keys; None: all, or those that may need more than to go with the new truncates. `columns`:
-        those whose values they have, None: all."""
+    @property
+    def creates(self) -> bool:
+        """Whether creates with unavailable values are remembered."""
 
     def facts(self, keys: Collection[Key], low: bytes) -> Sequence[RowChange]:
         """The deletes and the creates with unavailable values of these keys, newer than `low`."""
@@ -84,6 +84,18 @@ class Ground(Protocol):
 
     def log(self, keys: Collection[Key]) -> Sequence[RowChange]:
         """All changes of these keys that the staged log holds, truncates left out."""
+
+
+class Ground(Memory, Protocol):
+    """A table and what it remembers, as they are looked up."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether rows may hold values."""
+
+    def rows(self, keys: Collection[Key] | None, columns: Collection[str] | None) -> Mapping[Key, Row]:
+        """The rows of these keys; None: all, or those that may need more than to go with the new truncates. `columns`:
+        those whose values they have, None: all."""
 
 
 def is_fact(change: RowChange) -> bool:

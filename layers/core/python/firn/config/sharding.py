@@ -1,0 +1,98 @@
+"""What a rule says of a table's shards, and the first map that it makes. Nothing reads it out of firn.yaml yet: no job
+keeps it (docs/adr/0104-shards.md)."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+from firn.changes.decode.types import Type
+from firn.changes.placement.shard_map import MOST_SHARDS, NAME, Bands, Home, Listed, ShardMap, even
+from firn.changes.placement.shard_values import By, bound_of, check_listed, misfit
+from firn.config.names import TableName, is_reserved, too_long
+
+_BY: Final = re.compile(r"\s*([A-Za-z]+)\s*\(\s*(.*?)\s*\)\s*", re.DOTALL)
+_KINDS: Final[tuple[By, ...]] = ("hash", "range", "tenant", "geographic")
+_HOW: Final = "write hash(column), range(column), tenant(column) or geographic(column)"
+
+
+@dataclass(frozen=True)
+class Sharding:
+    """`shard: {by: …}` of a rule.
+
+    to      where shards lie: `namespace.table` with {shard} in it
+    count   of `hash`: how many shards
+    at      of `range`: the bounds, rising, as texts
+    values  of `geographic`: which shard has which values of the column
+    rest    the shard of null, odd values and all that is not listed (`else`)
+    most    of `tenant`: how many may become shards by themselves
+    """
+
+    by: By
+    column: str
+    to: str
+    count: int = 0
+    at: tuple[str, ...] = ()
+    values: Mapping[str, str] = field(default_factory=dict)
+    rest: str = "rest"
+    most: int = 100
+
+    def __post_init__(self) -> None:
+        """Raises ValueError that says what to write."""
+        if "{shard}" not in self.to:
+            raise ValueError(f"{self.to[:80]!r} would be the table of all shards; write `to` with {{shard}} in it")
+        needs = {"hash": self.count, "range": self.at, "geographic": self.values}
+        lacking = {"hash": "count: 8", "range": "at: ['2026-01-01']", "geographic": "to: {de: eu, us: us}"}
+        for by, told in needs.items():
+            if by == self.by and not told:
+                raise ValueError(f"{by}({self.column}) needs more; write such as {lacking[by]}")
+            if by != self.by and told:
+                raise ValueError(
+                    f"`{lacking[by].partition(':')[0]}` is a setting of {by}, not of {self.by}; leave it out"
+                )
+        if not 0 <= self.count <= MOST_SHARDS - 1:
+            raise ValueError(f"{self.count} shards; write 1 to {MOST_SHARDS - 1:,}")
+        if not 0 <= self.most < MOST_SHARDS:
+            raise ValueError(f"{self.most} tenants; write 0 to {MOST_SHARDS - 1:,}")
+        for name in (self.rest, *self.values.values()):
+            if not NAME.fullmatch(name):
+                raise ValueError(f"{name[:80]!r} is no name of a shard; write a-z, 0-9 and _ only, at most 63 of them")
+
+    def home(self, shard: str) -> Home:
+        """Where a shard lies unless it is moved. Raises ValueError."""
+        table = TableName.parse(self.to.replace("{shard}", shard))
+        if is_reserved(table.table):
+            raise ValueError(f"{table} is a name of Firn's own; write another `to`")
+        if why := too_long(table.namespace, table.table, with_facts=False):
+            raise ValueError(f"{why}; write a shorter `to`")
+        return Home(str(table))
+
+    def first_map(self, kind: Type) -> ShardMap:
+        """The first version of the map. `kind`: the column's type. Raises ValueError that says what to write."""
+        if why := misfit(self.by, self.column, kind):
+            raise ValueError(why)
+        spread: Bands | Listed = Listed(dict(self.values))
+        check_listed(kind, self.values)
+        if self.by == "hash":
+            spread = Bands(even(self.count), tuple(f"s{i}" for i in range(self.count)))
+        elif self.by == "range":
+            bounds = tuple(bound_of(kind, text) for text in self.at)
+            spread = Bands(bounds, tuple(f"s{i}" for i in range(len(bounds) + 1)))
+        named = spread.shards if isinstance(spread, Bands) else spread.values.values()
+        homes = {name: self.home(name) for name in (*named, self.rest)}
+        most = self.most if self.by == "tenant" else 0
+        return ShardMap(1, self.by, self.column, kind, spread, self.rest, homes, most)
+
+
+def parse_by(text: str) -> tuple[By, str]:
+    """`hash(user_id)` -> ("hash", "user_id"). Raises ValueError that says what to write."""
+    found = _BY.fullmatch(text)
+    by = found[1].lower() if found else ""
+    if found is None or by not in _KINDS:
+        raise ValueError(f"{text[:80]!r} says no way to shard; {_HOW}")
+    column = found[2]
+    if len(column) > 2 and column[0] == column[-1] and column[0] in "`\"'":
+        column = column[1:-1]
+    if not column:
+        raise ValueError(f"{text[:80]!r} names no column; {_HOW}")
+    return cast("By", by), column

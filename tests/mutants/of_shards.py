@@ -1,0 +1,77 @@
+"""Mistakes about which shard a row is in, and about how shards come from cut to cut."""
+
+from typing import Final
+
+from tests.mutants.copy import Mutant
+
+_PLACEMENT: Final = "layers/core/python/firn/changes/placement"
+_DECISION: Final = f"{_PLACEMENT}/shard_decision.py"
+_MAPS: Final = "tests/unit/changes/test_shard_maps.py"
+_MODEL: Final = "tests/model/test_shards.py"
+_EACH_CUT: Final = "tests/property/test_shards.py::test_at_every_cut_each_shard_is_what_fold_places_there"
+
+MUTANTS: Final = (
+    Mutant(
+        "a shard is committed to only where a row of it changes",
+        _DECISION,
+        "    reached = _places(shards, rows, *seen)",
+        "    reached = {shards.place(row.values) for row in rows.values() if row is not None}",
+        (f"{_MODEL}::test_who_stood_still_does_not_bring_back_a_row_that_came_and_went",),
+    ),
+    Mutant(
+        "a shard that a job left half-way keeps the row that has gone elsewhere",
+        _DECISION,
+        "if key in writes or key not in mine]",
+        "if key in writes]",
+        (f"{_MODEL}::test_a_job_that_dies_between_two_shards_is_made_good_by_the_next[leaves]",),
+    ),
+    Mutant(
+        "what was another shard's table before keeps its rows",
+        _DECISION,
+        "present.keys() if shard in self.made else ",
+        "",
+        (_EACH_CUT,),
+    ),
+    Mutant(
+        "a bound is the last value of the shard before it",
+        f"{_PLACEMENT}/shard_map.py",
+        "bisect_right(self.at, value)",
+        "sum(one < value for one in self.at)",
+        (f"{_MAPS}::test_ranges_compare_as_the_columns_type_does[kind0-bounds0-9-s1]",),
+    ),
+    Mutant(
+        "any text may name a table of its own",
+        f"{_PLACEMENT}/map_changes.py",
+        "if NAME.fullmatch(one))",
+        "if one)",
+        (f"{_MAPS}::test_tenants_become_shards_by_a_rule_of_names_and_within_a_limit",),
+    ),
+    Mutant(
+        "true is a number",
+        f"{_PLACEMENT}/shard_values.py",
+        "value.__class__ is int",
+        "isinstance(value, int)",
+        (f"{_MAPS}::test_what_is_odd_is_in_the_rest[kind1-True]",),
+    ),
+    Mutant(
+        "a hash forgets how long its value is",
+        f"{_PLACEMENT}/murmur3.py",
+        "found ^= len(data)",
+        "found ^= 0",
+        (f"{_MAPS}::test_hashes_are_those_of_icebergs_specification[kind7-iceberg-1210000089]",),
+    ),
+    Mutant(
+        "an older map comes back",
+        "layers/core/python/firn/tables/shard_plan.py",
+        "newest = max(newest, named[n])",
+        "newest = named[n]",
+        ("tests/unit/tables/test_shard_plan.py::test_no_map_comes_back_whoever_seals_an_epoch",),
+    ),
+    Mutant(
+        "any word is a way to shard",
+        "layers/core/python/firn/config/sharding.py",
+        "if found is None or by not in _KINDS:",
+        "if found is None:",
+        ("tests/unit/config/test_sharding.py::test_ways_to_shard_are_parsed",),
+    ),
+)  # fmt: skip
