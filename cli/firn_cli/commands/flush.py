@@ -23,7 +23,7 @@ def command(
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
 ) -> None:
-    """Commit everything sent so far and wait for it, and for the views over it."""
+    """Commit everything sent so far; wait for it and its views."""
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
     from rich.table import Column
 

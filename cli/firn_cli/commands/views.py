@@ -55,7 +55,10 @@ def _every(view: "View") -> str:
 
 @app.command("explain")
 def explain(name: Name, folder: Dir = DEFAULT_DIR, as_json: Json = False) -> None:
-    """Show how each part of a view is kept, what it reads, and an estimate of what a refresh costs. Reads no rows."""
+    """Show how each part of a view is kept, what it reads and costs.
+
+    What it costs is an estimate. No rows are read.
+    """
     from firn.log import published_configs
     from firn_lake.catalogs.stack_catalog import catalog_of
     from firn_lake.lake import Lake
@@ -74,7 +77,10 @@ def explain(name: Name, folder: Dir = DEFAULT_DIR, as_json: Json = False) -> Non
 
 @app.command("rebuild")
 def rebuild_(name: Name, folder: Dir = DEFAULT_DIR, as_json: Json = False) -> None:
-    """Make all of a view again, in one snapshot: firn rebuild NAME --in-place."""
+    """Make all of a view again in one snapshot.
+
+    The same as firn rebuild NAME --in-place.
+    """
     from firn.log import published_configs
     from firn_cli.commands import rebuild
 
