@@ -131,7 +131,7 @@ def at_best(look: Callable[[], list[dict[str, Any]]]) -> list[dict[str, Any]]:
         return max(float(one["cpu"]) for one in found)
 
     found = look()
-    for _ in range(3):
+    for _ in range(6):
         if most(found) < _WORTH_ANOTHER_LOOK:
             break
         found = min(found, look(), key=most)

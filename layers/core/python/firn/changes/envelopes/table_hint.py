@@ -1,6 +1,7 @@
 """What can still be told of an event that can't be taken: the table it is about."""
 
-from contextlib import suppress
+from collections.abc import Callable
+from functools import cache
 
 import msgspec
 
@@ -16,11 +17,21 @@ def table_named_in(element: bytes) -> str | None:
 
     Each name is read on its own, so that what is wrong elsewhere in the event does not matter. Never raises.
     """
-    with suppress(*_UNREADABLE):
+    try:
         value = unwrap(element)
-        if isinstance(value, Value):
-            for envelope in registry.KNOWN.envelopes.values():
-                with suppress(*_UNREADABLE):
-                    if (table := envelope.table_hint(value)) is not None:
-                        return table
+    except _UNREADABLE:
+        return None
+    if isinstance(value, Value):
+        for hint in _hints():
+            try:
+                table = hint(value)
+            except _UNREADABLE:
+                continue
+            if table is not None:
+                return table
     return None
+
+
+@cache
+def _hints() -> tuple[Callable[[Value], str | None], ...]:
+    return tuple(one.table_hint for one in registry.KNOWN.envelopes.values())
