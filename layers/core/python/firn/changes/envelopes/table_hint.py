@@ -1,8 +1,5 @@
 """What can still be told of an event that can't be taken: the table it is about."""
 
-from collections.abc import Callable
-from functools import cache
-
 import msgspec
 
 from firn.changes.envelopes import registry
@@ -22,16 +19,11 @@ def table_named_in(element: bytes) -> str | None:
     except _UNREADABLE:
         return None
     if isinstance(value, Value):
-        for hint in _hints():
+        for envelope in registry.KNOWN.envelopes.values():
             try:
-                table = hint(value)
+                table = envelope.table_hint(value)
             except _UNREADABLE:
                 continue
             if table is not None:
                 return table
     return None
-
-
-@cache
-def _hints() -> tuple[Callable[[Value], str | None], ...]:
-    return tuple(one.table_hint for one in registry.KNOWN.envelopes.values())
