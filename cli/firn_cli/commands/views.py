@@ -208,13 +208,14 @@ def _meant(own: "LakeTable | None", view: "View") -> "Mapping[str, Mapping[str, 
 def _read(lake: "Lake", config: "Config", name: "TableName", meant: Mapping[str, int]) -> _Read:
     from firn.changes.decode.iceberg_fields import column_of
     from firn.views.renamed_columns import called_in_sql
+    from firn_sql.views.declared_tables import declared_tables
     from firn_sql.views.refresh_cost import Facts
     from firn_sql.views.source_tables import source_table
+    from firn_sql.views.view_check import UNKNOWN
 
     table = _table(lake, str(name))
     if table is None:
-        known = _declared(config, name)
-        return _Read(str(name), known, Facts(0), None)
+        return _Read(str(name), declared_tables(config).get(str(name).lower(), UNKNOWN), Facts(0), None)
     fields = json.loads(table.iceberg.metadata.schema().model_dump_json())["fields"]
     called = called_in_sql(fields, meant)
     columns = [column for one in fields if (column := column_of(one)) is not None]
@@ -222,26 +223,6 @@ def _read(lake: "Lake", config: "Config", name: "TableName", meant: Mapping[str,
     key = tuple(called.get(one, one) for one in _key(table))
     facts = _facts(table, key, called)
     return _Read(str(name), source_table(in_sql, key), facts, facts.rows)
-
-
-def _declared(config: "Config", name: "TableName") -> "SourceTable":
-    """A table that is not there yet, by what firn.yaml declares of it."""
-    from firn.changes.decode.types import BINARY, Column, storable
-    from firn.changes.metadata_columns import IDENTITY
-    from firn_sql.views.source_tables import source_table
-    from firn_sql.views.view_check import UNKNOWN
-
-    every = (rule for stream in config.streams.values() for rule in stream.tables if not rule.ignore)
-    rule = next((one for one in every if not one.is_pattern and one.target(one.source) == name), None)
-    if rule is None or not (rule.columns or rule.schema):
-        return UNKNOWN
-    declared = {name: Column(name, storable(one.type)) for name, one in rule.columns.items()}
-    declared |= {one.name: one for one in (rule.schema.columns() if rule.schema is not None else ())}
-    key = rule.key or () if rule.keyed else (IDENTITY,)
-    if not rule.keyed:
-        declared[IDENTITY] = Column(IDENTITY, BINARY)
-    is_open = rule.schema is None or not rule.schema.closed
-    return replace(source_table(list(declared.values()), key), key=key, open=is_open)
 
 
 def _key(table: "LakeTable") -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """The check of a view's SQL where people write it: nothing is known of tables but what firn.yaml says."""
 
 import time
+from contextlib import nullcontext
 
 import pytest
 
@@ -122,6 +123,42 @@ def test_what_is_wrong_whatever_the_columns_are_is_refused_with_its_place(sql: s
     assert told in found
     assert found.startswith("firn.yaml:9: views.v.a0.sql: line 1, column ")
     assert "; " in found
+
+
+WRONG_TYPES = [
+    (
+        "SELECT region, sum(region) AS s FROM shop.orders GROUP BY region",
+        "column 16: DuckDB says: Binder Error: No func",
+    ),
+    ("SELECT id, region + INTERVAL 1 DAY AS x FROM shop.orders", "column 19: DuckDB says: Binder Error: No function"),
+]
+
+
+@pytest.mark.parametrize(("sql", "told"), WRONG_TYPES)
+def test_types_that_firn_yaml_declares_are_looked_at(sql: str, told: str) -> None:
+    found = problem(sql)
+    assert found.startswith("firn.yaml:9: views.v.a0.sql: line 1, column ")
+    assert told in found
+    assert found.endswith("correct it there: a cast, or another column")
+
+
+SUMS = """
+streams: {shop: {tables: {t: {to: a.t, key: [id], columns: {id: long, x: string}}}}}
+views: {v.s: {sql: "SELECT id, sum(x) AS s FROM a.t GROUP BY id"}}
+"""
+
+
+@pytest.mark.parametrize(("old", "new", "is_refused"), [
+    ("", "", True),
+    ("x: string", "x: long", False),
+    ("x: string", "y: string", False),  # the table may have x too
+    ("columns:", "renames: {x: y}, columns:", False),
+    ("t: {to", "u: {to: a.t, key: [id], columns: {x: long}}, t: {to", False),  # which of the two the table has
+    ("x: string", "x: string, X: string", False),  # a job says it, if the table has both
+])  # fmt: skip
+def test_nothing_is_refused_for_a_type_that_is_not_sure(old: str, new: str, is_refused: bool) -> None:
+    with pytest.raises(ConfigError, match="Binder") if is_refused else nullcontext():
+        check_sql(parse(SUMS.replace(old, new, 1)))
 
 
 def test_a_view_over_a_view_knows_its_columns() -> None:

@@ -3,16 +3,11 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from graphlib import TopologicalSorter
-from typing import TYPE_CHECKING
 
 from firn.config.model import Config, StreamConfig
-from firn.config.modes import VIEW
 from firn.config.pipelines import Pipeline
 from firn.config.sql_text import SqlRefused
 from firn.errors import ConfigError
-
-if TYPE_CHECKING:
-    from firn_sql.views.planner import SourceTable
 
 
 def check_sql(config: Config, filename: str = "firn.yaml") -> None:
@@ -47,34 +42,21 @@ def _of_views(config: Config) -> Iterator[tuple[int, str]]:
     views = {str(one.table): one for stream in config.streams.values() for one in stream.views}
     if not views:
         return
+    from firn_sql.views.declared_tables import declared_tables
     from firn_sql.views.view_check import UNKNOWN, check_view
 
-    tables = _declared(config)
+    # A table that is there already may have columns that no rule declares, though its schema is closed.
+    tables = {name: replace(one, open=True) for name, one in declared_tables(config).items()}
     found: list[tuple[int, str]] = []
     reads = {name: [str(source) for source in one.sources if str(source) in views] for name, one in views.items()}
     for name in TopologicalSorter(reads).static_order():
         view = views[name]
         try:
-            tables[name.lower()] = check_view(view.sql, view.sources, tables, full=view.full)
+            tables[name.lower()] = check_view(name, view.sql, view.sources, tables, full=view.full)
         except SqlRefused as refused:
             tables[name.lower()] = UNKNOWN
             found.append((view.line, f"views.{name}.sql: {refused}"))
     yield from sorted(found)
-
-
-def _declared(config: Config) -> "dict[str, SourceTable]":
-    """What firn.yaml says of the columns of tables: they may have others too."""
-    from firn_sql.views.view_check import UNKNOWN
-
-    found: dict[str, SourceTable] = {}
-    for stream in config.streams.values():
-        for rule in stream.targets:
-            names = [*rule.columns, *(field.name for field in (rule.schema.fields if rule.schema is not None else ()))]
-            if names and rule.mode != VIEW and not rule.is_pattern:
-                target = str(rule.target(rule.source)).lower()
-                columns = dict.fromkeys(names, "") | dict(found.get(target, UNKNOWN).columns)
-                found[target] = replace(UNKNOWN, columns=columns)
-    return found
 
 
 def _problems(stream: StreamConfig, pipeline: Pipeline) -> Iterator[str]:

@@ -12,6 +12,7 @@ from firn_sql.check import HIDDEN
 from firn_sql.parse_tree import Node, Text, all_nodes, first_place, offset
 from firn_sql.views import functions
 from firn_sql.views.algebra import is_now, reads_now
+from firn_sql.views.binding import check_binding
 from firn_sql.views.planner import SourceTable, Undecided, parsed, plan
 from firn_sql.views.scope import Perhaps
 from firn_sql.views.time_windows import NAMES, table_of
@@ -24,7 +25,7 @@ _FULL: Final = allowed.FUNCTIONS | allowed.AGGREGATES | functions.AGGREGATES
 
 
 def check_view(
-    sql: str, sources: Collection[TableName], tables: Mapping[str, SourceTable], *, full: bool
+    name: str, sql: str, sources: Collection[TableName], tables: Mapping[str, SourceTable], *, full: bool
 ) -> SourceTable:
     """What other views may know of one that has this SQL. Raises SqlRefused.
 
@@ -43,7 +44,7 @@ def check_view(
         return UNKNOWN
     known = {str(one).lower(): tables.get(str(one).lower(), UNKNOWN) for one in sources}
     try:
-        names = plan(sql, known).names
+        found = plan(sql, known)
     except Undecided:
         return UNKNOWN
     except SqlRefused as refused:
@@ -51,8 +52,9 @@ def check_view(
             raise
         instead = f"{refused.instead}, or refresh: full beside the SQL"
         raise SqlRefused(refused.line, refused.column, refused.reason, instead) from None
-    sure = {one: "" for one in names if not isinstance(one, Perhaps)}
-    return SourceTable(sure, (IDENTITY,), open=len(sure) < len(names))
+    check_binding(name, sql, found, known)
+    sure = {one: "" for one in found.names if not isinstance(one, Perhaps)}
+    return SourceTable(sure, (IDENTITY,), open=len(sure) < len(found.names))
 
 
 def check_full(tree: Node, text: Text) -> None:
