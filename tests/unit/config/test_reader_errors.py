@@ -56,6 +56,7 @@ def test_history_says_when_to_expect_it() -> None:
     ("line", "told"),
     [
         ("envelop: debezium", "streams.shop.envelop: is not a setting; write envelope"),
+        ("views: {a.b: {sql: SELECT 1}}", "streams.shop.views: is for all streams; write it beside `streams:`"),
         ("whatever: 1", "streams.shop.whatever: is not a setting; write one of envelope, unavailable_value"),
         ("envelope: debesium", "'debesium' is not an envelope; write debezium"),
         ("envelope: [debezium]", "streams.shop.envelope: is a list; write debezium, flat, cloudevents, rows"),
@@ -204,6 +205,7 @@ def test_partitions_that_a_declared_type_can_not_have(kind: str, entry: str, tol
 @pytest.mark.parametrize(
     ("text", "told"),
     [
+        ("pipelines: {p: {}}", "firn.yaml:1: pipelines: belongs to a stream; write it under streams: NAME:"),
         ("catalogue: {type: sql}", "firn.yaml:1: catalogue: is not a setting; write catalog"),
         ("catalog: {type: rets}", "firn.yaml:1: catalog.type: 'rets' is not a catalog type; write rest"),
         ("catalog: {type: rest}", "firn.yaml:1: catalog.uri: is missing, and a rest catalog needs it"),

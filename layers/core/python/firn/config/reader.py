@@ -71,7 +71,11 @@ _DEBEZIUM: Final = (
     "decimal.handling.mode", "time.precision.mode", "binary.handling.mode", "interval.handling.mode",
     "bigint.unsigned.handling.mode",
 )  # fmt: skip
-_MOVED_STREAM: Final = {key: f"belongs under `debezium:`; write debezium: {{{key}: …}}" for key in _DEBEZIUM}
+_MOVED_TOP: Final = {key: "belongs to a stream; write it under streams: NAME:" for key in _STREAM_KEYS}
+_MOVED_STREAM: Final = {
+    **{key: "is for all streams; write it beside `streams:`" for key in _TOP_KEYS},
+    **{key: f"belongs under `debezium:`; write debezium: {{{key}: …}}" for key in _DEBEZIUM},
+}
 _MOVED_DEBEZIUM: Final = {
     "unavailable.value.placeholder": "belongs to the stream itself; write unavailable_value: … beside `debezium:`"
 }
@@ -96,7 +100,7 @@ def parse(text: str, filename: str = "firn.yaml", *, published: bool = False) ->
         problems.raise_any()
     top = Section(tree, "", problems)
     if not top.is_missing:
-        top.allow_only(_TOP_KEYS)
+        top.allow_only(_TOP_KEYS, _MOVED_TOP)
     catalog = _catalog(top.section("catalog"))
     warehouse = top.parsed("warehouse", read_warehouse, "", "s3://bucket/prefix, gs://…, abfss://… or file:///path")
     targets = read_targets(top.section("targets"))
