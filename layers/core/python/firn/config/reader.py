@@ -71,9 +71,9 @@ _DEBEZIUM: Final = (
     "decimal.handling.mode", "time.precision.mode", "binary.handling.mode", "interval.handling.mode",
     "bigint.unsigned.handling.mode",
 )  # fmt: skip
-_MOVED_TOP: Final = {key: "belongs to a stream; write it under streams: NAME:" for key in _STREAM_KEYS}
+_MOVED_TOP: Final = dict.fromkeys(_STREAM_KEYS, "belongs to a stream; write it under streams: NAME:")
 _MOVED_STREAM: Final = {
-    **{key: "is for all streams; write it beside `streams:`" for key in _TOP_KEYS},
+    **dict.fromkeys(_TOP_KEYS, "is for all streams; write it beside `streams:`"),
     **{key: f"belongs under `debezium:`; write debezium: {{{key}: …}}" for key in _DEBEZIUM},
 }
 _MOVED_DEBEZIUM: Final = {
