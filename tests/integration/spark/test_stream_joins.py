@@ -186,3 +186,27 @@ def test_a_rebuild_joins_with_the_recorded_snapshots_or_refuses(
         "of epoch 1 of spec, pipeline rich, the column name of lake.customers was made again since" in refused["error"]
     )
     assert rows(lake) == expected
+
+
+def test_a_rebuild_asks_for_snapshots_of_those_pipelines_alone_that_had_events(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    more = (
+        "      other: {sql: 'INSERT INTO lake.rich SELECT k.id, c.name, c.n FROM app.o k JOIN lake.customers c"
+        " ON k.cid = c.cid'}\n"
+        "      plain: {sql: 'INSERT INTO lake.rich SELECT id FROM app.p'}\n"
+    )
+    lake = Lake(spark, tmp_path, config() + more)
+    lake.land([customer(1, 1, 1, "Ada"), click(9, 1)])
+    lake.land([event("c", 10, {"id": 10}, table="p")])
+    lake.land([event("c", 11, {"id": 11, "cid": 1}, table="o"), customer(20, 1, 1, "ADA", "u")])
+    lake.land([event("c", 12, {"id": 12}, table="p")])
+    lake.land([event("c", 13, {"id": 13}, table="p"), click(14, 1), customer(30, 1, 1, "last", "u")])
+    expected = Counter([(9, "Ada", 1), (10, None, None), (11, "ADA", 1), (12, None, None), (13, None, None)])
+    expected[(14, "last", 1)] = 1
+    assert rows(lake) == expected
+    before = [one.by for one in recorded("spec", lake.snapshots("lake.rich"))]
+    result = rebuilt(lake, "lake.rich", in_place=True)
+    assert result["status"] == "done", result
+    assert rows(lake) == expected
+    assert [one.by for one in recorded("spec", lake.snapshots("lake.rich"))][-3:] == before
