@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from firn.changes.decode.types import STRING
 from firn.config.names import TableName
+from firn.log import published_configs
 from firn.quarantine.rules import MAX_ATTEMPTS
 from firn.tables.joined_snapshots import Joined, recorded
 from firn_lake.fresh.pending import NotFresh
@@ -210,3 +211,20 @@ def test_a_rebuild_asks_for_snapshots_of_those_pipelines_alone_that_had_events(
     assert result["status"] == "done", result
     assert rows(lake) == expected
     assert [one.by for one in recorded("spec", lake.snapshots("lake.rich"))][-3:] == before
+
+
+def test_a_rebuild_joins_by_a_column_that_has_another_name_since(spark: SparkSession, tmp_path: Path) -> None:
+    rule = "app.customers: {to: lake.customers, key: [cid, n]}"
+    sql = "INSERT INTO lake.rich SELECT k.id, c.name, c.n FROM app.t k JOIN lake.customers c ON k.w = c."
+    lake = Lake(spark, tmp_path, f"{RULES}      rich: {{sql: '{sql}name'}}\n")
+    lake.land([customer(1, 1, 1, "Ada"), event("c", 9, {"id": 9, "w": "Ada"})])
+    assert rows(lake) == Counter([(9, "Ada", 1)])
+    renamed = RULES.replace(rule, rule.replace("n]", "n], renames: {label: name}"))
+    new = sql.replace("c.name,", "c.label AS name,")
+    lake.config = published_configs.publish(lake.store, f"{renamed}      rich: {{sql: '{new}label'}}\n")
+    lake.land([customer(20, 2, 1, "Bob"), event("c", 10, {"id": 10, "w": "Bob"})])
+    expected = Counter([(9, "Ada", 1), (10, "Bob", 1)])
+    assert rows(lake) == expected
+    result = rebuilt(lake, "lake.rich", in_place=True)
+    assert result["status"] == "done", result
+    assert rows(lake) == expected
