@@ -9,8 +9,10 @@ from pyspark.sql import SparkSession
 
 from firn.changes.decode.types import STRING
 from firn.config.names import TableName
-from firn.log import published_configs
-from firn.quarantine.rules import MAX_ATTEMPTS
+from firn.errors import TransientError
+from firn.log import holds, published_configs
+from firn.quarantine.lifting import resume
+from firn.quarantine.rules import MAX_ATTEMPTS, Standing, failed_table
 from firn.tables.joined_snapshots import Joined, recorded
 from firn_lake.fresh.pending import NotFresh
 from firn_lake.lake import Lake as Reader
@@ -151,6 +153,39 @@ def test_a_pipeline_whose_table_is_not_there_waits_alone_and_nothing_is_lost(
     assert "the table lake.customers, which it joins, is not there" in lake.line("lake.rich")["error"]
     assert [row["id"] for row in lake.rows("lake.plain")] == [10]
     assert letters(lake) == []
+
+
+@pytest.mark.parametrize("customers_fail", [False, True])
+def test_of_tables_that_are_released_together_the_joined_one_catches_up_first(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, customers_fail: bool
+) -> None:
+    lake = Lake(spark, tmp_path, config().replace("lake.rich", "lake.a_rich"))
+    lake.land([customer(1, 1, 1, "Ada"), click(10, 1)])
+    for n, table in enumerate(("lake.a_rich", "lake.customers"), 1):
+        stand = Standing(1, 1)
+        held = failed_table("spec", table, "terminal", "no reason", stand, n, 1, "2026-01-01T00:00:00Z")
+        holds.hold(lake.store, held)
+    lake.land([customer(2, 2, 1, "Bob"), click(11, 2)])
+    for table in ("lake.a_rich", "lake.customers"):
+        resume(lake.store, "spec", table, None, "retry", lake.now)
+    if customers_fail:
+        real = fence.commit
+
+        def commit(spark_: Any, table: Any, *rest: Any) -> None:
+            if table.name == TableName("lake", "customers"):
+                monkeypatch.setattr(fence, "commit", real)
+                raise TransientError("not now")
+            return real(spark_, table, *rest)
+
+        monkeypatch.setattr(fence, "commit", commit)
+        lake.post([click(12, 1)])
+        n = lake.seal()
+        assert lake.commit(n) != 0
+        assert lake.commit(n) == 0, lake.lines
+    else:
+        lake.land([click(12, 1)])
+    found = Counter((row["id"], row["name"]) for row in lake.rows("lake.a_rich"))
+    assert found == Counter([(10, "Ada"), (11, "Bob"), (12, "Ada")])
 
 
 @HOMES
