@@ -140,3 +140,24 @@ def test_rows_that_look_up_too_much_are_joined_by_halves_and_one_alone_is_a_fail
     made = transform.run(source, lookup([told], random.Random(1), 2))
     assert made.rows.to_pylist() == [{"id": 0, "name": "v"}, {"id": 1, "name": "w"}, {"id": 3, "name": None}]
     assert made.failed == {2: "it is too much"}
+
+
+def test_what_is_too_much_of_one_value_is_looked_up_once_and_not_for_each_of_its_rows() -> None:
+    told = pa.table({"id": [0, 1, 2, 2, 2], "t": ["a"] * 5, "name": list("vwxyz"), "rid": [0] * 5}, schema=CUSTOMERS)
+    source = pa.Table.from_pylist([{"id": n, "cid": n % 64 if n % 64 < 2 else 2} for n in range(512)], CLICKS)
+    transform = Transform(check("SELECT k.id, c.name FROM clicks k LEFT JOIN shop.customers c ON k.cid = c.id"), CLICKS,
+                          joined=JOINED)  # fmt: skip
+    asked: list[int] = []
+    has = lookup([told], random.Random(1), 2)
+
+    def counted(place: int, columns: Sequence[str], keys: pa.Table) -> pa.Table:
+        asked.append(place)
+        return has(place, columns, keys)
+
+    for _ in range(2):  # another run may find another snapshot
+        asked.clear()
+        made = transform.run(source, counted)
+        assert [row["id"] for row in made.rows.to_pylist()] == [n for n in range(512) if n % 64 < 2]
+        assert len(made.failed) == 512 - 16
+        assert set(made.failed.values()) == {"it is too much"}
+        assert 9 <= len(asked) <= 40

@@ -1,12 +1,20 @@
 """What Iceberg is asked for by the values of a column (org.apache.iceberg.expressions.Expression)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from firn.changes.decode.types import Column
 from firn_spark.files import values
 
 _SIDE_BY_SIDE: Final = 4  # intervals that Iceberg tries one after the other
+
+
+def named_in(schema: Any, ids: Mapping[str, int], key: Sequence[Column]) -> list[Column | None]:
+    """The columns as a schema (org.apache.iceberg.Schema) calls them, None for one that it does not have: a snapshot is
+    asked by the names of then. `ids`: of the columns by their names of now."""
+    there = (schema.findField(ids[one.name]) if one.name in ids else None for one in key)
+    return [replace(one, name=str(field.name())) if field else None for one, field in zip(key, there, strict=True)]
 
 
 def in_any(expressions: Any, buffer: Any, column: Column, ends: Sequence[tuple[Any, Any]]) -> Iterator[Any]:

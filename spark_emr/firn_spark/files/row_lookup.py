@@ -16,7 +16,7 @@ from firn.changes.merge.fold import Key, key_of
 from firn.changes.metadata_columns import HELD, POSITION
 from firn_spark.files import file_bounds, readable_files, values
 from firn_spark.files.file_bounds import Ends
-from firn_spark.files.key_conditions import between, in_any
+from firn_spark.files.key_conditions import between, in_any, named_in
 from firn_spark.files.key_intervals import intervals_of
 from firn_spark.files.row_group import RowGroup
 from firn_spark.not_eligible import ForeignFiles, Unfit, first_of
@@ -134,8 +134,10 @@ def plan(spark: SparkSession, table: Table, wanted: Wanted, limits: Limits | Non
     snapshot = wanted.snapshot or table.state.snapshot_id
     if snapshot is None or (wanted.keys is not None and not wanted.keys):
         return Files(wanted)
-    scan, bounds = _bounded(spark, table, wanted, table.java.newScan().useSnapshot(snapshot))
-    for condition in _conditions(spark, table, wanted):
+    scan = table.java.newScan().useSnapshot(snapshot)
+    key = named_in(scan.schema(), ids_of(table), wanted.key)
+    scan, bounds = _bounded(spark, table, wanted, scan, key)
+    for condition in _conditions(spark, table, wanted, key):
         scan = scan.filter(condition)
     tasks = scan.planFiles()
     found: list[str] = []
@@ -170,15 +172,16 @@ def plan(spark: SparkSession, table: Table, wanted: Wanted, limits: Limits | Non
     return Files(wanted, sorted(set(found)), known, defaults_in(table), ends, table.state.location)
 
 
-def _bounded(spark: SparkSession, table: Table, wanted: Wanted, scan: Any) -> tuple[Any, tuple[int, Type] | None]:
-    """The scan (org.apache.iceberg.TableScan), with bounds if there is use for them: those of the field with this id
-    and type."""
+def _bounded(
+    spark: SparkSession, table: Table, wanted: Wanted, scan: Any, key: Sequence[Column | None]
+) -> tuple[Any, tuple[int, Type] | None]:
+    """The scan, with bounds if there is use for them: those of the field with this id and type. `key`: named_in."""
     open_ended = wanted.between is None or (wanted.between == (None, None) and not wanted.bounds)
-    number = None if open_ended else ids_of(table).get(wanted.key[0].name)
-    if number is None or not file_bounds.are_told(wanted.key[0].type):
+    first = None if open_ended else key[0]
+    if first is None or not file_bounds.are_told(first.type):
         return scan, None
-    names = java_class(spark, "java.util.Collections").singletonList(wanted.key[0].name)
-    return scan.includeColumnStats(names), (number, wanted.key[0].type)
+    names = java_class(spark, "java.util.Collections").singletonList(first.name)
+    return scan.includeColumnStats(names), (ids_of(table)[wanted.key[0].name], first.type)
 
 
 def _check(limits: Limits, wanted: Wanted, files: int, rows: int) -> None:
@@ -370,15 +373,15 @@ def by_id(file: pq.ParquetFile) -> dict[int, str]:
     return found
 
 
-def _conditions(spark: SparkSession, table: Table, wanted: Wanted) -> Iterator[Any]:
-    """What Iceberg is asked by the bounds of its files."""
+def _conditions(spark: SparkSession, table: Table, wanted: Wanted, key: Sequence[Column | None]) -> Iterator[Any]:
+    """What Iceberg is asked by the bounds of its files. `key`: named_in."""
     expressions = java_class(spark, "org.apache.iceberg.expressions.Expressions")
     buffer = java_class(spark, "java.nio.ByteBuffer")
     there = {one["name"] for one in table.state.fields}
-    if wanted.between is not None and wanted.key[0].name in there:
-        yield from between(expressions, buffer, wanted.key[0], *wanted.between)
-    for some, column in zip(wanted.values, wanted.key, strict=True) if not (wanted.every or wanted.between) else ():
-        if column.name in there and len(some) and not some.null_count:
+    if wanted.between is not None and key[0] is not None:
+        yield from between(expressions, buffer, key[0], *wanted.between)
+    for some, column in zip(wanted.values, key, strict=True) if not (wanted.every or wanted.between) else ():
+        if column is not None and len(some) and not some.null_count:
             ends = intervals_of(some, _INTERVALS if _is_large(table) else 1)
             ends = [(low, high if wanted.prefix is None else high + _ABOVE) for low, high in ends]
             yield from in_any(expressions, buffer, column, ends)

@@ -30,18 +30,29 @@ class JoinedBefore:
         self._joining = [one for one in part.settings.pipelines if one.joins and one.target == name]
         told = recorded(part.stream, live.state.ancestry) if live is not None and self._joining else ()
         self._known = sorted(told, key=lambda one: one.last)
-        self.stops = {one.last for one in self._known}
+        self.stops = {n for one in self._known for n in (one.above, one.last)}
         self._there: dict[str, Table | None] = {}
         self._done = live.state.progress(part.stream) if live is not None else 0
-        if self._joining:
-            for one in {found.last: found for found in map(self._at, sorted(part.epochs))}.values():
-                self._check(one)
+        seen: set[tuple[int, str]] = set()
+        for n in sorted(part.epochs):
+            for pipeline in self._joined_in(n):
+                one = self._at(n, pipeline)
+                if (one.last, pipeline.name) not in seen:
+                    seen.add((one.last, pipeline.name))
+                    self._check(one, pipeline)
 
     def of(self, epochs: Iterable[int]) -> By | None:
         """What the rows of these epochs of a range were joined with; None where nothing is joined."""
-        return self._at(min(epochs)).by if self._joining else None
+        return next((self._at(n, one).by for n in sorted(epochs) for one in self._joined_in(n)), None)
 
-    def _at(self, n: int) -> JoinedEpochs:
+    def _joined_in(self, n: int) -> list[Pipeline]:
+        """The pipelines whose rows of an epoch are joined: what had no events then was joined with nothing."""
+        tables = self._part.epochs[n].tables
+        there = {source for source in self._part.sources if tables.get(source)} if self._joining else ()
+        had = {one.name for source in there for one in self._part.settings.pipelines_of(source)}
+        return [one for one in self._joining if one.name in had]
+
+    def _at(self, n: int, pipeline: Pipeline) -> JoinedEpochs:
         found = next((one for one in self._known if one.above < n <= one.last), None)
         if found is None and n > self._done:
             raise CannotRebuild(
@@ -50,21 +61,20 @@ class JoinedBefore:
             )
         if found is None:
             why = "which snapshots its rows were joined with is not recorded any more"
-            raise self._refusal(n, self._joining[0], why)
+            raise self._refusal(n, pipeline, why)
         return found
 
-    def _check(self, one: JoinedEpochs) -> None:
-        for pipeline in self._joining:
-            for name in pipeline.joins:
-                at, table = one.by.get(pipeline.name, {}).get(str(name)), self._load(name)
-                if at is None:
-                    raise self._refusal(one.last, pipeline, f"it was not joined with {name} then")
-                if table is None or table.state.uuid != at.uuid:
-                    raise self._refusal(one.last, pipeline, f"the table {name} that it was joined with is gone")
-                if at.snapshot is not None and table.java.snapshot(at.snapshot) is None:
-                    raise self._refusal(one.last, pipeline, f"the snapshot {at.snapshot} of {name} has expired")
-                if at.snapshot is not None and (column := _made_again(pipeline, table, at.snapshot)) is not None:
-                    raise self._refusal(one.last, pipeline, f"the column {column} of {name} was made again since")
+    def _check(self, one: JoinedEpochs, pipeline: Pipeline) -> None:
+        for name in pipeline.joins:
+            at, table = one.by.get(pipeline.name, {}).get(str(name)), self._load(name)
+            if at is None:
+                raise self._refusal(one.last, pipeline, f"it was not joined with {name} then")
+            if table is None or table.state.uuid != at.uuid:
+                raise self._refusal(one.last, pipeline, f"the table {name} that it was joined with is gone")
+            if at.snapshot is not None and table.java.snapshot(at.snapshot) is None:
+                raise self._refusal(one.last, pipeline, f"the snapshot {at.snapshot} of {name} has expired")
+            if at.snapshot is not None and (column := _made_again(pipeline, table, at.snapshot)) is not None:
+                raise self._refusal(one.last, pipeline, f"the column {column} of {name} was made again since")
 
     def _load(self, name: TableName) -> Table | None:
         if str(name) not in self._there:

@@ -9,7 +9,10 @@ from pyspark.sql import SparkSession
 
 from firn.changes.decode.types import STRING
 from firn.config.names import TableName
-from firn.quarantine.rules import MAX_ATTEMPTS
+from firn.errors import TransientError
+from firn.log import holds, published_configs
+from firn.quarantine.lifting import resume
+from firn.quarantine.rules import MAX_ATTEMPTS, Standing, failed_table
 from firn.tables.joined_snapshots import Joined, recorded
 from firn_lake.fresh.pending import NotFresh
 from firn_lake.lake import Lake as Reader
@@ -152,6 +155,39 @@ def test_a_pipeline_whose_table_is_not_there_waits_alone_and_nothing_is_lost(
     assert letters(lake) == []
 
 
+@pytest.mark.parametrize("customers_fail", [False, True])
+def test_of_tables_that_are_released_together_the_joined_one_catches_up_first(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, customers_fail: bool
+) -> None:
+    lake = Lake(spark, tmp_path, config().replace("lake.rich", "lake.a_rich"))
+    lake.land([customer(1, 1, 1, "Ada"), click(10, 1)])
+    for n, table in enumerate(("lake.a_rich", "lake.customers"), 1):
+        stand = Standing(1, 1)
+        held = failed_table("spec", table, "terminal", "no reason", stand, n, 1, "2026-01-01T00:00:00Z")
+        holds.hold(lake.store, held)
+    lake.land([customer(2, 2, 1, "Bob"), click(11, 2)])
+    for table in ("lake.a_rich", "lake.customers"):
+        resume(lake.store, "spec", table, None, "retry", lake.now)
+    if customers_fail:
+        real = fence.commit
+
+        def commit(spark_: Any, table: Any, *rest: Any) -> None:
+            if table.name == TableName("lake", "customers"):
+                monkeypatch.setattr(fence, "commit", real)
+                raise TransientError("not now")
+            return real(spark_, table, *rest)
+
+        monkeypatch.setattr(fence, "commit", commit)
+        lake.post([click(12, 1)])
+        n = lake.seal()
+        assert lake.commit(n) != 0
+        assert lake.commit(n) == 0, lake.lines
+    else:
+        lake.land([click(12, 1)])
+    found = Counter((row["id"], row["name"]) for row in lake.rows("lake.a_rich"))
+    assert found == Counter([(10, "Ada"), (11, "Bob"), (12, "Ada")])
+
+
 @HOMES
 def test_a_rebuild_joins_with_the_recorded_snapshots_or_refuses(
     spark: SparkSession, tmp_path: Path, home: str, monkeypatch: pytest.MonkeyPatch
@@ -185,4 +221,45 @@ def test_a_rebuild_joins_with_the_recorded_snapshots_or_refuses(
     assert (
         "of epoch 1 of spec, pipeline rich, the column name of lake.customers was made again since" in refused["error"]
     )
+    assert rows(lake) == expected
+
+
+def test_a_rebuild_asks_for_snapshots_of_those_pipelines_alone_that_had_events(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    more = (
+        "      other: {sql: 'INSERT INTO lake.rich SELECT k.id, c.name, c.n FROM app.o k JOIN lake.customers c"
+        " ON k.cid = c.cid'}\n"
+        "      plain: {sql: 'INSERT INTO lake.rich SELECT id FROM app.p'}\n"
+    )
+    lake = Lake(spark, tmp_path, config() + more)
+    lake.land([customer(1, 1, 1, "Ada"), click(9, 1)])
+    lake.land([event("c", 10, {"id": 10}, table="p")])
+    lake.land([event("c", 11, {"id": 11, "cid": 1}, table="o"), customer(20, 1, 1, "ADA", "u")])
+    lake.land([event("c", 12, {"id": 12}, table="p")])
+    lake.land([event("c", 13, {"id": 13}, table="p"), click(14, 1), customer(30, 1, 1, "last", "u")])
+    expected = Counter([(9, "Ada", 1), (10, None, None), (11, "ADA", 1), (12, None, None), (13, None, None)])
+    expected[(14, "last", 1)] = 1
+    assert rows(lake) == expected
+    before = [one.by for one in recorded("spec", lake.snapshots("lake.rich"))]
+    result = rebuilt(lake, "lake.rich", in_place=True)
+    assert result["status"] == "done", result
+    assert rows(lake) == expected
+    assert [one.by for one in recorded("spec", lake.snapshots("lake.rich"))][-3:] == before
+
+
+def test_a_rebuild_joins_by_a_column_that_has_another_name_since(spark: SparkSession, tmp_path: Path) -> None:
+    rule = "app.customers: {to: lake.customers, key: [cid, n]}"
+    sql = "INSERT INTO lake.rich SELECT k.id, c.name, c.n FROM app.t k JOIN lake.customers c ON k.w = c."
+    lake = Lake(spark, tmp_path, f"{RULES}      rich: {{sql: '{sql}name'}}\n")
+    lake.land([customer(1, 1, 1, "Ada"), event("c", 9, {"id": 9, "w": "Ada"})])
+    assert rows(lake) == Counter([(9, "Ada", 1)])
+    renamed = RULES.replace(rule, rule.replace("n]", "n], renames: {label: name}"))
+    new = sql.replace("c.name,", "c.label AS name,")
+    lake.config = published_configs.publish(lake.store, f"{renamed}      rich: {{sql: '{new}label'}}\n")
+    lake.land([customer(20, 2, 1, "Bob"), event("c", 10, {"id": 10, "w": "Bob"})])
+    expected = Counter([(9, "Ada", 1), (10, "Bob", 1)])
+    assert rows(lake) == expected
+    result = rebuilt(lake, "lake.rich", in_place=True)
+    assert result["status"] == "done", result
     assert rows(lake) == expected

@@ -113,6 +113,7 @@ def test_a_row_without_the_column_is_in_the_rest() -> None:
         (LONG, "-10", -10), (DATE, "2017-11-16", DAY), (TIMESTAMP, "2017-11-16", DAY * 86_400_000_000),
         (TIMESTAMP, "2017-11-16T22:31:08", MOMENT), (NANOSECONDS[0], "2017-11-16T22:31:08", MOMENT * 1000),
         (decimal(9, 2), "9.5", Decimal("9.50")), (STRING, "2026", "2026"), (UUID, UID, UID),
+        (decimal(38, 38), "0", Decimal("0E-38")),
     ],
 )  # fmt: skip
 def test_bounds_are_read_by_the_columns_type(kind: Type, text: str, expected: Any) -> None:

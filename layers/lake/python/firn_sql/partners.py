@@ -3,8 +3,8 @@ follows from their values alone, so that whichever process joins an event gives 
 """
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Protocol
 
 import duckdb
 import pyarrow as pa
@@ -87,14 +87,27 @@ class Partners:
         """Makes the tables those of what these rows touch. Raises TooLarge, and what `lookup` raises."""
         for place, columns in enumerate(self._columns):
             keys = self._values(place, source, rows)
-            found = lookup(place, columns.names, keys) if len(keys) else columns.empty_table()
+            found = self._looked_up(place, columns, keys, lookup) if len(keys) else columns.empty_table()
             self._connection.register(_FOUND, found.select(columns.names).cast(columns))
             sorted_rows = self._connection.sql(f"SELECT * FROM {_FOUND} ORDER BY ALL").to_arrow_table()  # noqa: S608
             self._connection.unregister(_FOUND)
             self._register(place, sorted_rows)
 
+    def _looked_up(self, place: int, columns: pa.Schema, keys: pa.Table, lookup: Lookup) -> pa.Table:
+        """What is too much of one value is too much of any that it is among: it is not looked up again for each."""
+        known = self._too_much[place]
+        if known and (one := next((each for each in _each(keys) if each in known), None)) is not None:
+            raise TooLarge(known[one])
+        try:
+            return lookup(place, columns.names, keys)
+        except TooLarge as error:
+            if len(keys) == 1:
+                known[next(_each(keys))] = str(error)
+            raise
+
     def forget(self) -> None:
         """Lets go of the rows that were found."""
+        self._too_much: list[dict[tuple[Any, ...], str]] = [{} for _ in self._joins]
         for place, columns in enumerate(self._columns):
             self._register(place, columns.empty_table())
 
@@ -148,6 +161,10 @@ def _columns(join: Join, schema: pa.Schema, text: Text) -> pa.Schema:
             raise text.refuse(at, f"{join.table} has no column {name[:60]!r}", f"write one that it has: {few}")
         found.append(by[name.lower()])
     return pa.schema(found)
+
+
+def _each(keys: pa.Table) -> Iterator[tuple[Any, ...]]:
+    return zip(*(column.to_pylist() for column in keys.columns), strict=True)
 
 
 def _listed(names: Iterable[str]) -> str:

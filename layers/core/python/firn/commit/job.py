@@ -217,7 +217,7 @@ class _Job:
             self._high = rules.next_high(span, self._high)
             if not self._stands:  # else an earlier part has
                 self._catch_up()
-            behind = {outcome.table for outcome in self._outcomes if outcome.status == "failed"}
+            behind = self._late
             routes = route(settings, {one: facts for one, facts in opened.facts.items() if one not in refused})
             crowded = route(settings, {one: facts for one, facts in opened.facts.items() if one in refused})
             for table, (code, message) in sorted((routes.refused | crowded.refused).items()):
@@ -238,7 +238,7 @@ class _Job:
             free = [target for target in free if target.name not in work.foreign]
             # What is joined is committed first: rows are joined with what came beside them. Where it fails they wait.
             for joins in (False, True):
-                late = {outcome.table for outcome in self._outcomes if outcome.status == "failed"}
+                late = self._late
                 mine = [one for one in free if bool(one.joins) == joins and late.isdisjoint(map(str, one.joins))]
                 each = [(one, standings[str(one.name)][1].done) for one in mine]
                 for outcome in opened.commit_all(each) if each else ():
@@ -265,14 +265,20 @@ class _Job:
             )
             self._count_dead({"": {table_limit.TOO_MANY_TABLES: letters}} if letters else {})
 
+    @property
+    def _late(self) -> set[str]:
+        """The tables of which something failed that may pass by itself."""
+        return {outcome.table for outcome in self._outcomes if outcome.status == "failed"}
+
     def _catch_up(self) -> None:
-        """Brings each released table up to the cut: what it lacks of what was in it, then what went past it."""
+        """Brings each released table up to the cut: what it lacks of what was in it, then what went past it. What is
+        joined comes first, as in a range."""
         work = self._work
-        for table, stand in work.standings.items():
+        for table, stand in sorted(work.standings.items(), key=lambda one: bool(work.joins(one[0]))):
             if not stand.released or work.before is None:
                 continue
-            done = stand.done
-            for upto in sorted({max(stand.expected, done), work.before.n}):
+            done, late = stand.done, not self._late.isdisjoint(map(str, work.joins(table)))
+            for upto in () if late else sorted({max(stand.expected, done), work.before.n}):
                 outcome = self._part(table, done, upto) if done < upto else None
                 if outcome is not None and not self._settle(table, replace(stand, done=done), outcome):
                     break
@@ -300,7 +306,7 @@ class _Job:
     def _follow(self) -> None:
         """Brings the mirrors that pipelines make to where their bases are. One whose base failed waits with it."""
         work = self._work
-        failed = {outcome.table for outcome in self._outcomes if outcome.status == "failed"}
+        failed = self._late
         for pipeline, base, target in work.mirrors:
             if target in work.foreign:
                 self._settle(target, work.standing(target), _foreign(work, target))

@@ -57,6 +57,10 @@ class Work:
         """The pipelines that make mirrors (routing.mirrors_on), but for those whose base is not for this deployment."""
         return [one for one in mirrors_on(self.settings) if one[1] not in self.foreign]
 
+    def joins(self, table: TableName) -> frozenset[TableName]:
+        """The tables that a table's rows are joined with."""
+        return frozenset(one for each in self.settings.pipelines if each.target == table for one in each.joins)
+
     def progress(self, table: TableName) -> int:
         """The last epoch in the table's ancestry."""
         state = self.states.get(table)

@@ -128,8 +128,8 @@ def _of_scale(value: Decimal, scale: int) -> Decimal | None:
     sign, digits, exponent = value.as_tuple()
     if exponent == -scale:
         return value
-    missing = int(exponent) + scale
-    if not 0 < missing <= MAX_PRECISION - len(digits):  # digits that the column does not keep, or more than it has
+    missing, kept = int(exponent) + scale, len(digits) if value else 0
+    if not 0 < missing <= MAX_PRECISION - kept:  # digits that the column does not keep, or more than it has
         return None
     return Decimal((sign, (*digits, *(0,) * missing), -scale))
 
