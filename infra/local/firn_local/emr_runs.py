@@ -284,11 +284,12 @@ class Runner:
         """The record first, then the run itself: whoever is told a state finds it recorded."""
         now = time.time()
         steps = [*run.steps, (run.attempt, state, now)]
-        changed: dict[str, Any] = {"state": state, "details": details[:256], "updated_at": now, "steps": steps}
+        changed: dict[str, Any] = {"details": details[:256], "updated_at": now, "steps": steps}
         if state == "RUNNING" and run.started_at is None:
             changed["started_at"] = now
         if state in FINAL:
             changed["ended_at"] = now
+        changed["state"] = state  # last: whoever sees it sees the rest
         folder = self.jobs / run.id
         folder.mkdir(parents=True, exist_ok=True)
         new = folder / "run.json.new"
