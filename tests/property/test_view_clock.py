@@ -92,6 +92,17 @@ def test_a_row_that_changes_while_time_passes_it_goes_once() -> None:
     check_refresh(QUERIES[0], state, changes, KNOWN, (START, START + STEP))
 
 
+@pytest.mark.parametrize("how", ["=", "<>", "IS DISTINCT FROM", "IN"])
+def test_what_equals_the_time_as_a_text_says_it_comes_and_goes(how: str) -> None:
+    known = {"t": ("id INTEGER, a INTEGER, b VARCHAR", ("id",))}
+    state: Any = {"t": {1: (9, "2026-11-09"), 2: (10, "2026-11-10"), 3: (11, "2026-11-11"), 4: (None, None)}}
+    moments = datetime(2026, 11, 9, 23, tzinfo=UTC), datetime(2026, 11, 10, 1, tzinfo=UTC)
+    for value, time in (("a", "strftime(now(), '%d')"), ("b", "current_date"), ("b", "CAST(current_date AS VARCHAR)")):
+        sql = f"SELECT id FROM t WHERE {value} {how} ({time})"
+        check_refresh(sql, state, {"t": {}}, known, moments)
+        check_refresh(sql, state, {"t": {1: None, 5: (10, "2026-11-10")}}, known, moments)
+
+
 @pytest.mark.parametrize("sql", [one for one in QUERIES if not any(word in one for word in ("LIMIT", "tumble", "hop"))])
 @given(state=STATES, moments=MOMENTS)
 @settings(max_examples=times(3, 300), deadline=None)

@@ -156,6 +156,19 @@ def test_rows_that_join_by_values_of_two_types_are_found_however_a_text_is_writt
     check("SELECT t.id, u.id AS z FROM t LEFT JOIN u ON t.a = u.c", before, after)
 
 
+@pytest.mark.parametrize("join", ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN"])
+@pytest.mark.parametrize("sides", [("t", "u"), ("u", "t")])
+def test_several_texts_of_a_side_that_equal_one_number_of_the_other(join: str, sides: tuple[str, str]) -> None:
+    left, right = sides
+    other = f", {right}.id AS z" * (join[:4] not in ("SEMI", "ANTI"))
+    sql = f"SELECT {left}.id{other} FROM {left} {join} {right} ON t.a = u.c"
+    before: Rows = {"t": [(1, 1, "", 1)], "u": [(1, None, "1", None)]}
+    after: Rows = {**before, "u": [*before["u"], (2, None, "01", None)]}
+    for one in (sql, f"SELECT count(*) AS n, sum(id) AS s FROM ({sql})"):
+        check(one, before, after)
+        check(one, after, before)
+
+
 @pytest.mark.parametrize("text", ["x", "01"])
 def test_a_union_of_numbers_and_texts_goes_through_as_texts(text: str) -> None:
     sql = "SELECT k, max(id) AS n FROM (SELECT id, a AS k FROM t UNION ALL SELECT id, c AS k FROM u) GROUP BY k"

@@ -20,10 +20,13 @@ NEVER: Final[Moments] = (datetime(1970, 1, 1, tzinfo=UTC),) * 2
 _CASTS: Final = {
     "today": "DATE", "current_date": "DATE", "localtimestamp": "TIMESTAMP", "current_localtimestamp": "TIMESTAMP",
 }  # fmt: skip
-_COMPARED: Final = frozenset({
-    "COMPARE_EQUAL", "COMPARE_NOTEQUAL", "COMPARE_LESSTHAN", "COMPARE_LESSTHANOREQUALTO", "COMPARE_GREATERTHAN",
-    "COMPARE_GREATERTHANOREQUALTO", "COMPARE_DISTINCT_FROM", "COMPARE_NOT_DISTINCT_FROM",
+_EQUAL: Final = frozenset({
+    "COMPARE_EQUAL", "COMPARE_NOTEQUAL", "COMPARE_DISTINCT_FROM", "COMPARE_NOT_DISTINCT_FROM",
 })  # fmt: skip
+_IN: Final = frozenset({"COMPARE_IN", "COMPARE_NOT_IN"})
+_COMPARED: Final = _EQUAL | {
+    "COMPARE_LESSTHAN", "COMPARE_LESSTHANOREQUALTO", "COMPARE_GREATERTHAN", "COMPARE_GREATERTHANOREQUALTO",
+}  # fmt: skip
 
 
 def with_one_name(tree: Node, text: Text, columns: Collection[str]) -> Node:
@@ -104,24 +107,27 @@ def _at(tree: Node, moment: datetime) -> Node:
 @dataclass(frozen=True)
 class Compared:
     """A comparison of something of the rows with something of the time: it says the same at two moments unless `value`
-    lies between what `time` is at the one and at the other."""
+    lies between what `time` is at the one and at the other; `equal`: unless it is one of the two, whose order may be
+    another one than the values' (a text that equals a number)."""
 
     value: Expression
     time: Expression
+    equal: bool
 
 
 def compared(condition: Expression) -> Sequence[Compared] | None:
     """The comparisons by which a condition goes by the time; None if it goes by it in another way too."""
-    found: dict[tuple[str, str], Compared] = {}
+    found: dict[tuple[str, str, bool], Compared] = {}
     pending = [condition.node]
     while pending:
         node = pending.pop()
         if is_now(node):
             return None
+        equal = node.get("type") in _EQUAL | _IN
         for pair in _pairs(node):
-            one = _compared(*pair) or _compared(*pair[::-1])
+            one = _compared(*pair, equal) or _compared(*pair[::-1], equal)
             if one is not None:
-                found[one.value.said, one.time.said] = one
+                found[one.value.said, one.time.said, equal] = one
             else:
                 pending += filter(reads_now, pair)
         if not _pairs(node):  # it is of what it holds, whatever it makes of that
@@ -136,11 +142,11 @@ def _pairs(node: Node) -> list[tuple[Node, Node]]:
         return [(node["left"], node["right"])]
     if kind == "COMPARE_BETWEEN":
         return [(node["input"], node["lower"]), (node["input"], node["upper"])]
-    if kind in ("COMPARE_IN", "COMPARE_NOT_IN"):
+    if kind in _IN:
         return [(node["children"][0], one) for one in node["children"][1:]]
     return []
 
 
-def _compared(value: Node, time: Node) -> Compared | None:
-    one = Compared(Expression(value), Expression(time))
+def _compared(value: Node, time: Node, equal: bool) -> Compared | None:
+    one = Compared(Expression(value), Expression(time), equal)
     return None if reads_now(value) or not reads_now(time) or one.time.columns else one

@@ -302,7 +302,7 @@ class Refresh:
         if not changed:
             return None
         alone = alone_in(node.kind, [one is not None for one in deltas])
-        values = alike(self._connection, names, [one for _, one in changed])
+        values = alike(self._connection, names, [self._no_values(*one) for one in sides], [one for _, one in changed])
         within = []
         for side, (one, keys) in enumerate(sides):
             asked = [each for (its, _), each in zip(changed, values, strict=True) if side != alone or its != side]
@@ -332,13 +332,17 @@ class Refresh:
         """A condition on one side of a join, by values of which some are of the other one. A text is compared with what
         is none as that is, and one that says no such thing is no reason to fail: the query may leave it out."""
         names = [f"w{i}" for i in range(len(keys))]
-        listing = ", ".join(f"({key.sql}) AS {name}" for key, name in zip(keys, names, strict=True))
-        own = self._kinds(names, f"SELECT {listing} FROM ({self._rows(side, NOTHING, None)})")
+        own = self._kinds(names, self._no_values(side, keys))
         kinds = zip(keys, own, self._kinds(names, f"SELECT * FROM {table}"), strict=True)
         return Within(
             tuple(_cast(f"({key.sql})", kind, "TRY_CAST") if mine == "VARCHAR" != kind else key
                   for key, mine, kind in kinds), table,
         )  # fmt: skip
+
+    def _no_values(self, side: Operator, keys: Sequence[Expression]) -> str:
+        """A SELECT of no values by which one side of a join joins, in their types."""
+        listing = ", ".join(f"({key.sql}) AS w{i}" for i, key in enumerate(keys))
+        return f"SELECT {listing} FROM ({self._rows(side, NOTHING, None)})"
 
     def _union_delta(self, node: Union) -> Delta | None:
         deltas = [self._delta(one) for one in node.branches]

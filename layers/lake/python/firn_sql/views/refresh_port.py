@@ -55,7 +55,10 @@ class Within:
 
 @dataclass(frozen=True)
 class Span(Within):
-    """Rows whose one value lies from w0 to w1 of any row of a table of the connection, both included."""
+    """Rows whose one value lies from w0 to w1 of any row of a table of the connection, both included; `ends`: whose
+    value is one of the two."""
+
+    ends: bool = False
 
     def semi_join(self, rows: str, columns: Sequence[str]) -> str:
         """As Within says."""
@@ -64,7 +67,9 @@ class Span(Within):
     @property
     def holds(self) -> str:
         """Whether a row is in it, beside one of the table."""
-        return f"coalesce(TRY(({self.values[0].sql}) BETWEEN w0 AND w1), FALSE)"
+        value = f"({self.values[0].sql})"
+        said = f"{value} = w0 OR {value} = w1" if self.ends else f"{value} BETWEEN w0 AND w1"
+        return f"coalesce(TRY({said}), FALSE)"
 
 
 @dataclass(frozen=True)

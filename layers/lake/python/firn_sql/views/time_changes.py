@@ -31,7 +31,7 @@ def spans(connection: duckdb.DuckDBPyConnection, node: Filter, moments: Moments,
             continue
         if none:
             return [None]
-        found.append(Span((one.value,), table(ends)))
+        found.append(Span((one.value,), table(ends), one.equal))
     return found
 
 
