@@ -17,6 +17,12 @@ from firn.errors import ConfigError, FirnError, RequestError
 QUICK = Retry(tries=4, first_wait=0.001, longest_wait=0.01)
 
 
+@pytest.fixture(autouse=True)
+def no_producer_of_another_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A producer starts later than those before it to the same address, and another test may have had the same port."""
+    monkeypatch.setattr("firn.producer._started", {})
+
+
 def test_inserts_updates_and_deletes_become_debezium_envelopes_in_order(ingress: Ingress) -> None:
     with firn.Producer("shop", url=ingress.url, clock=lambda: 1700000000.5) as shop:
         shop.insert("public.orders", {"id": 1, "note": "ü"})
