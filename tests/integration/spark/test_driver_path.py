@@ -225,7 +225,7 @@ def test_plain_changes_by_columns_come_out_the_same(
     told.append(told.pop(late))
     ways = Ways(spark, tmp_path, monkeypatch, dice, PLAIN)
     by = Counter[str]()
-    size = -(-len(told) // 5)
+    size = -(-len(told) // (5 if LONG else 3))
     for first in range(0, len(told), size):
         some = told[first : first + size]
         dice.shuffle(some)

@@ -19,7 +19,7 @@ from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import event
 from tests.integration.spark.test_views import bag, refreshed, visible
 from tests.property.test_views import COLUMNS, QUERIES, TABLES, Tables, queries
-from tests.soak import seeds, times
+from tests.soak import LONG, seeds, times
 
 pytestmark = pytest.mark.spark
 
@@ -92,7 +92,7 @@ def histories(spark: SparkSession, folder: Path, some: list[str], dice: random.R
     ]
     for n, table in enumerate("tuv"):
         source.state[table][90 + n] = (None,) * (len(TABLES[table].columns) - 1)
-    for count in (12, 5, 2, 5):
+    for count in (12, 5, 2, 5) if LONG else (12, 5, 2):
         lake.land(first + source.changes(count))
         first = []
         ways.update(str(way.get("whole", "")) for way in refreshed(lake).values())

@@ -21,7 +21,7 @@ from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import event
 from tests.integration.spark.test_pipelines_rebuild import rebuilt
 from tests.integration.spark.test_random_histories import histories
-from tests.soak import seeds
+from tests.soak import LONG, seeds
 
 pytestmark = pytest.mark.spark
 
@@ -116,7 +116,7 @@ def test_after_each_epoch_of_a_random_history_each_view_is_its_query(
     lake = Lake(spark, tmp_path, config(VIEWS, f", write: {dice.choice(('merge-on-read', 'copy-on-write'))}"))
     lake.land([told(100 + n, 1 + n, table=table) for n in range(3) for table in "ab"])
     ways: Counter[str] = Counter()
-    size = -(-len(come) // 4)
+    size = -(-len(come) // (4 if LONG else 3))
     for first in range(0, len(come), size):
         monkeypatch.setenv("FIRN_DRIVER_EVENTS", dice.choice(("20000", "0")))
         lake.land(come[first : first + size], at_once=300)
