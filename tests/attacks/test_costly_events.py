@@ -10,6 +10,7 @@ from firn.changes.decode.connect_schema import columns_of
 from firn.changes.envelopes.parser import parse
 from firn.changes.merge.nested_updates import applied
 from firn.errors import EventError
+from tests.soak import few_cases
 
 _SECONDS: Final = 2.0  # each took from 30 to for ever, or failed
 
@@ -61,6 +62,7 @@ def test_an_event_takes_the_time_and_the_room_that_its_bytes_take(name: str) -> 
     assert sum(len(image) for image in parsed.after if image) <= 2 * len(body)
 
 
+@few_cases(1)
 @pytest.mark.parametrize(("kind", "value"), [("set", str(2**63 - 1)), ("set", "b"), ("set", "a,b"), ("enum", "b")])
 def test_rows_of_a_type_of_many_labels_take_no_time_for_each_of_them(kind: str, value: str) -> None:
     event = canal(kind + "(" + "'a'," * 60_000 + "'b')")
@@ -68,6 +70,7 @@ def test_rows_of_a_type_of_many_labels_take_no_time_for_each_of_them(kind: str, 
     parsed_in_time(json.dumps(event).encode())
 
 
+@few_cases(1)
 @pytest.mark.parametrize("kind", ["set", "enum"])
 def test_rows_of_a_type_of_a_long_label_take_no_room_for_it_each(kind: str) -> None:
     """Of MySQL a label has 255 characters at most."""

@@ -44,7 +44,7 @@ from tests.attacks.held_events import held_in
 from tests.emitter_events import WRITERS
 from tests.integration.spark.committing import Died
 from tests.integration.spark.spark_lake import ROOT, Lake
-from tests.soak import LONG, SEED, times
+from tests.soak import LONG, SEED, few_cases, times
 
 CONFIG: Final = """
 streams:
@@ -211,6 +211,7 @@ BY_SPARK: Final = dict.fromkeys(ENVELOPES, (3,)) if LONG else dict.fromkeys(ENVE
 COMMITTED: Final = [name for name in ENVELOPES if LONG or name not in WRITERS]
 
 
+@few_cases(2)
 @pytest.mark.spark
 @pytest.mark.parametrize("envelope", BY_JOBS)
 def test_every_event_of_the_grammar_ends_in_a_table_ignored_or_as_a_dead_letter(

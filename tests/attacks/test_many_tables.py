@@ -18,6 +18,7 @@ from tests.attacks.measuring import cost
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import event
 from tests.integration.spark.test_fresh import reader
+from tests.soak import few_cases
 
 pytestmark = pytest.mark.spark
 Make = Callable[[str], Lake]
@@ -48,6 +49,7 @@ def dead(lake: Lake) -> Counter[str]:
     return found
 
 
+@few_cases(1)
 @pytest.mark.parametrize("by_driver", [True, False])
 def test_new_tables_over_the_limit_are_dead_letters_and_the_commit_is_as_long_as_for_those_that_are_made(
     lake: Make, by_driver: bool, monkeypatch: pytest.MonkeyPatch

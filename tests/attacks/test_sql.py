@@ -22,6 +22,7 @@ from firn_local.environment import REPOSITORY
 from firn_local.functions import FunctionRunner
 from firn_local.template import read
 from tests.attacks.queries import FUNCTIONS, KNOWN, Attack
+from tests.soak import few_cases
 from tests.unit.functions.conftest import CONFIG
 
 SOAK: Final = os.environ.get("FIRN_SOAK") == "1"
@@ -125,6 +126,7 @@ def function(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Function]:
     started.runner.close()
 
 
+@few_cases(5)
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=list(ATTACKS))
 def test_a_query_ends_within_its_limits_with_its_status(function: Function, attack: Attack) -> None:
     function.warm()

@@ -16,7 +16,7 @@ from firn.log.dead_letters.reasons import ADVICE
 from tests.attacks.grammar import Grammar
 from tests.attacks.held_events import held_in, or_refused
 from tests.pure_mirror import decoded_of, read, stream
-from tests.soak import seeds, times
+from tests.soak import few_cases, seeds, times
 
 ENVELOPES: Final = KNOWN.names
 _TABLES: Final = (*("one", "two", "log") * 9, "oddé", "odd a", "odd\0", "ODD")
@@ -53,6 +53,7 @@ def test_an_event_is_the_same_whatever_comes_beside_it(envelope: str) -> None:
 CONNECTORS: Final = ("mysql", "sqlserver", "oracle", "mongodb", "db2", "vitess", "spanner")
 
 
+@few_cases(6)
 @pytest.mark.parametrize(
     ("envelope", "connector"), [*((name, None) for name in ENVELOPES), *(("debezium", name) for name in CONNECTORS)]
 )

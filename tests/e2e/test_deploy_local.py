@@ -141,6 +141,7 @@ def test_jobs_ran_from_the_package(deployment: Deployment, first: dict[str, Any]
         assert driver["entryPointArguments"][:2] == [sha256, "commit.py"]
 
 
+@long_only
 def test_a_rebuild_and_the_self_checks_care_ran_from_the_package_too(
     deployment: Deployment, first: dict[str, Any], self_check: dict[str, Any]
 ) -> None:
@@ -171,6 +172,7 @@ def test_every_deployed_function_answers(deployment: Deployment, first: dict[str
         assert client.get_function_configuration(FunctionName=name)["Runtime"] == "python3.13"
 
 
+@long_only
 def test_the_self_check_of_a_first_deploy_finds_nothing_wrong_and_leaves_nothing(
     deployment: Deployment, self_check: dict[str, Any]
 ) -> None:

@@ -22,7 +22,7 @@ from firn.log.store import open_store
 from tests.e2e.conftest import Stack, start_stack, stop_stack
 from tests.e2e.killing import ancestry, audited, dispatch, ended, idle, kill_job, kill_worker, until, workers
 from tests.integration.spark.test_specification import change, history
-from tests.soak import SEED, times
+from tests.soak import SEED, long_only, times
 
 pytestmark = pytest.mark.spark
 
@@ -145,6 +145,7 @@ def test_jobs_killed_at_seeded_moments_leave_each_epoch_in_one_snapshot(running:
     audited(stack, "shop")
 
 
+@long_only
 def test_requests_in_flight_when_the_function_is_killed_land_once(running: Running) -> None:
     stack = running.stack
     senders, kills = 4, times(5, 40)
@@ -194,6 +195,7 @@ def test_requests_in_flight_when_the_function_is_killed_land_once(running: Runni
     audited(stack, "arrivals")
 
 
+@long_only
 def test_a_dispatcher_killed_between_seal_and_start_is_followed_by_one_that_starts(running: Running) -> None:
     stack = running.stack
     store = open_store(stack.about["staging"])

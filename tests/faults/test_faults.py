@@ -15,6 +15,7 @@ import pytest
 from firn.log.store import Store
 from tests.faults.calls import FAULTS, READS, Counting, Fault, WatchedStore
 from tests.faults.scenarios import SCENARIOS, Program, Stage
+from tests.soak import few_cases
 
 Lasting = Literal["name", "all"] | None
 ROUNDS: Final = 4  # of everybody's retries while a fault lasts: more than the attempts of a job
@@ -28,6 +29,7 @@ AT_READS: Final = ("refused", "dies before")
 EVERY: Final = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 
 
+@few_cases(80)
 @pytest.mark.parametrize("lasting", LASTING, ids=lambda value: value or "once")
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)

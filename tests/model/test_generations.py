@@ -15,7 +15,7 @@ from firn.log.holds import Quarantine
 from tests.model.lake_contract import CONFIG, EVENTS, STREAM, Stream, event
 from tests.model.memory_ground import MemoryGround
 from tests.model.memory_lake import Call, MemoryLake
-from tests.soak import seeds
+from tests.soak import few_cases, seeds
 from tests.unit.log.interrupted_store import Died, InterruptedStore, When
 
 MINUTE = 60_000
@@ -187,6 +187,7 @@ def brought_up(stream: Stream, store: Any) -> None:
     pytest.fail("it never ends")
 
 
+@few_cases(1)
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_crash_at_any_storage_call_around_a_raised_generation_changes_nothing(when: When) -> None:
     for call in range(1, 300):

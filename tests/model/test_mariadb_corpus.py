@@ -18,7 +18,7 @@ from firn.log.store import paths
 from tests.mariadb_corpus import CORPUS, KEYS, KNOWN, differences, records, streams
 from tests.mariadb_encodings import Encoding, sent
 from tests.model.memory_ground import MemoryGround
-from tests.soak import seeds
+from tests.soak import few_cases, seeds
 
 STREAM = "maria"
 EVENTS = [record["value"] for record in records(CORPUS / "plain.ndjson.gz") if record["value"] is not None]
@@ -106,6 +106,7 @@ NOT_TRUNCATED = {
 }
 
 
+@few_cases(3)
 @pytest.mark.parametrize("name", ENCODINGS)
 def test_written_by_other_settings_every_table_is_the_sources(name: str) -> None:
     encoding, declared, unsent = ENCODINGS[name]

@@ -10,7 +10,7 @@ from firn.log import cuts, epochs
 from tests.model.lake_contract import STREAM, Stream, event
 from tests.model.memory_ground import MemoryGround
 from tests.model.memory_lake import MemoryLake
-from tests.soak import MUTANTS, times
+from tests.soak import MUTANTS, few_cases, times
 from tests.unit.audit.audited import audited
 from tests.unit.log.interrupted_store import Died, InterruptedStore, When
 from tests.unit.log.turns import FOREVER, Turns
@@ -57,6 +57,7 @@ def ends_well(stream: Stream, ground: MemoryGround, old: int = 4, events: int = 
     assert audited(stream, ground).differences == []
 
 
+@few_cases(1)
 @pytest.mark.parametrize("old", [2, 4])
 @pytest.mark.parametrize("dispatcher_first", [True, False])
 def test_a_dispatcher_that_seals_at_any_moment_of_it_loses_nothing(dispatcher_first: bool, old: int) -> None:
@@ -88,6 +89,7 @@ def test_a_new_log_that_has_come_as_far_as_the_tables_is_told_from_theirs(old: i
         ends_well(stream, ground, old, 3 + sealed)
 
 
+@few_cases(2)
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("old", [1, 4])
 def test_a_job_that_dies_at_any_call_of_it_is_followed_by_one_that_ends_it(when: When, old: int) -> None:

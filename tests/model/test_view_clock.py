@@ -13,7 +13,7 @@ from firn.views import view_state
 from firn.views.cut import told
 from tests.faults.calls import Counting, Fault
 from tests.model.views_world import APART, ORDERS, TOGETHER, VIEWS, Lakes, Written, configuration, read_views
-from tests.soak import SEED, times
+from tests.soak import SEED, few_cases, times
 
 RECENT, BUSY = TableName("v", "recent"), TableName("v", "busy")
 TIMED = {
@@ -140,6 +140,7 @@ def passed(lakes: Lakes) -> None:
     lakes.tick()
 
 
+@few_cases(1)
 @pytest.mark.parametrize("fault", ["dies before", "dies after", "lost after"])
 def test_a_job_that_time_alone_has_started_may_die_at_each_call(fault: Fault) -> None:
     step = times(23, 1)

@@ -28,7 +28,7 @@ from tests.model.views_world import (
     configuration,
     read_views,
 )
-from tests.soak import SEED, examples, times
+from tests.soak import SEED, examples, few_cases, times
 
 
 @pytest.fixture(autouse=True)
@@ -81,6 +81,7 @@ def calls_of_a_job(streams: str) -> int:
     return len(gate.log) - before
 
 
+@few_cases(2)
 @pytest.mark.parametrize("streams", [TOGETHER, APART])
 @pytest.mark.parametrize("fault", ["dies before", "dies after", "lost after"])
 def test_a_job_may_die_at_each_call(streams: str, fault: Fault) -> None:

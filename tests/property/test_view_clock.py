@@ -15,7 +15,7 @@ from firn_sql.views.planner import SourceTable, plan
 from firn_sql.views.refresh import BEFORE, Refresh
 from firn_sql.views.sums import with_sums
 from tests.property.test_views import ASKS, Columns, State, Tables, bag, check_refresh, columns_of, queries
-from tests.soak import times
+from tests.soak import few_cases, times
 
 KNOWN: Final = {
     "t": ("id INTEGER, a INTEGER, w TIMESTAMP, x DOUBLE", ("id",)),
@@ -78,6 +78,7 @@ def test_random_queries(query: tuple[str, Columns], state: State, changes: Any, 
     check_refresh(query[0], state, changes, KNOWN, moments)
 
 
+@few_cases(8)
 @pytest.mark.parametrize("sql", QUERIES)
 @given(state=STATES, changes=CHANGES, moments=MOMENTS)
 @example(state={"t": {}, "u": {}}, changes={"t": {}, "u": {}}, moments=(START, START + STEP))

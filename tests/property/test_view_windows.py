@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from firn_sql.views.planner import SourceTable, plan
 from firn_sql.views.refresh import AFTER, Refresh
 from tests.property.test_views import State, Tables, bag, check_refresh, columns_of
-from tests.soak import times
+from tests.soak import few_cases, times
 
 KNOWN: Final = {
     "e": ("id INTEGER, k VARCHAR, ts TIMESTAMP, z TIMESTAMP WITH TIME ZONE, d DATE, n INTEGER", ("id",)),
@@ -108,6 +108,7 @@ MORE: Final = [
 ]  # fmt: skip
 
 
+@few_cases(12)
 @pytest.mark.parametrize("window", WHAT, ids=[one[0] for one in WHAT])
 @pytest.mark.parametrize("around", AROUND)
 @given(state=STATES)
@@ -125,6 +126,7 @@ def test_windows_are_what_a_query_without_them_says(window: Sequence[str], aroun
         assert bag(connection, f"SELECT {columns} FROM ({whole})") == bag(connection, before + around.format(same))
 
 
+@few_cases(12)
 @pytest.mark.parametrize("sql", [*(one.format(call) for call, _, _ in WHAT for one in AROUND), *MORE])
 @given(state=STATES, changes=CHANGES)
 @settings(max_examples=times(3, 500), deadline=None)

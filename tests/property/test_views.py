@@ -18,7 +18,7 @@ from firn_sql.views.clock import NEVER, Moments
 from firn_sql.views.planner import SourceTable, plan
 from firn_sql.views.refresh import AFTER, BEFORE, NOTHING, Refresh, Within
 from firn_sql.views.sums import with_sums
-from tests.soak import times
+from tests.soak import few_cases, times
 
 COLUMNS = {
     "t": ("id INTEGER, a INTEGER, b VARCHAR, x DOUBLE, m DECIMAL(9,2)", ("id",)),
@@ -338,6 +338,7 @@ def test_a_plan_is_what_random_sql_says(query: tuple[str, Columns], state: State
     check_plan(sql, state)
 
 
+@few_cases(12)
 @pytest.mark.parametrize("sql", QUERIES)
 @given(state=STATES, changes=CHANGES)
 @settings(max_examples=times(4, 1000), deadline=None)
@@ -368,6 +369,7 @@ def check_refresh(
         assert max(ids.values(), default=1) == 1
 
 
+@few_cases(12)
 @pytest.mark.parametrize("sql", [one for one in QUERIES if "arg_max" not in one and "row_number" not in one])
 @given(state=STATES)
 @settings(max_examples=times(3, 300), deadline=None)

@@ -9,7 +9,7 @@ from firn_sql.views.planner import SourceTable, plan
 from firn_sql.views.refresh import AFTER, BEFORE, NOTHING, Refresh, Within
 from firn_sql.views.sums import with_sums
 from tests.property.test_views import bag
-from tests.soak import times
+from tests.soak import few_cases, times
 
 ORDERS = 1500
 CUSTOMERS = 150
@@ -165,6 +165,7 @@ def tables() -> Iterator[Tables]:
         yield Tables(connection)
 
 
+@few_cases(5)
 @pytest.mark.parametrize("number", QUERIES)
 def test_a_query_of_tpch(number: int, tables: Tables) -> None:
     connection = tables.connection

@@ -32,7 +32,7 @@ from tests.integration.backfill.binlog_writers import Writer, change, streamed
 from tests.integration.backfill.in_process import Backfill
 from tests.mariadb import mariadb
 from tests.mariadb_corpus import KEYS, KNOWN, META, differences, texts_of
-from tests.soak import seeds
+from tests.soak import few_cases, long_only, seeds
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +101,7 @@ def written(kind: str, text: str | None) -> str:
     return f"CONVERT(X'{text.encode().hex()}' USING utf8mb4)"
 
 
+@few_cases(7)
 @pytest.mark.parametrize("table", TYPES)
 def test_a_value_is_the_same_by_the_stream_and_by_a_backfill(
     server: MariaDb, address: str, tmp_path: Path, table: str
@@ -159,6 +160,7 @@ def test_what_the_connector_does_not_send_is_refused(server: MariaDb, address: s
         one.planned()
 
 
+@few_cases(6)
 @pytest.mark.parametrize(
     ("columns", "values"),
     [
@@ -249,6 +251,7 @@ def raise_if_none(plan: Any) -> None:
     raise TerminalError(f"{len(plan.chunks)} chunks were read: no error came")
 
 
+@long_only
 def test_a_row_above_the_servers_packet_is_an_error_and_no_null(server: MariaDb, address: str, tmp_path: Path) -> None:
     server.run("CREATE TABLE t (id int PRIMARY KEY, v longblob)", "INSERT INTO t VALUES (1, 'x')")
     server.run("UPDATE t SET v = REPEAT('x', 13000000)")  # 13 MB, and 17 in base64, of 16

@@ -16,6 +16,7 @@ from firn_lake.refs.branches import set_branch
 from firn_lake.refs.rollback import CannotRollBack
 from firn_lake.writing.commit import MovedOn
 from tests.integration.catalogs.conftest import Ground
+from tests.soak import few_cases
 
 # One set of servers, not one for each worker.
 pytestmark = pytest.mark.stack
@@ -36,6 +37,7 @@ def ids(table: LakeTable, at: Any = None) -> list[int]:
     return sorted(row["id"] for row in table.read(as_of=at).pylist())
 
 
+@few_cases(2)
 def test_rows_refs_columns_rollback_and_expiry(ground: Ground, catalog: Catalog) -> None:
     table = made(catalog, "t")
     assert table.append(rows(1, 2), id="first") == table.append(rows(1, 2), id="first")
@@ -67,6 +69,7 @@ def test_rows_refs_columns_rollback_and_expiry(ground: Ground, catalog: Catalog)
     assert all(first is not None and added is not None for first, added in told)
 
 
+@few_cases(2)
 def test_of_two_writers_that_looked_at_one_snapshot_both_have_their_rows(ground: Ground, catalog: Catalog) -> None:
     table = made(catalog, "twins")
     both = Barrier(2)
@@ -85,6 +88,7 @@ def test_of_two_writers_that_looked_at_one_snapshot_both_have_their_rows(ground:
     assert [(one.first_row_id, one.added_rows) for one in (first, second)] == [(0, 2), (2, 2)]
 
 
+@few_cases(2)
 def test_a_ref_that_moved_meanwhile_is_not_set_and_a_lost_answer_leaves_it_open(
     ground: Ground, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:

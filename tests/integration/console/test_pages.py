@@ -9,6 +9,7 @@ from firn_console.contract.stream_pages import Overview, Totals
 from tests.integration.console.conftest import SHOTS, Console
 from tests.integration.console.example_answers import BATCH, BEFORE, SNAPSHOT, VIEW_SQL
 from tests.integration.console.stand_in import Refused, StandIn
+from tests.soak import few_cases
 
 PAGES = {
     "overview": (
@@ -86,6 +87,7 @@ def walked(tab: Console, stand_in: StandIn) -> Iterator[Console]:
     assert tab.faults == []
 
 
+@few_cases(8)
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_shows_what_it_is_for_in_both_themes_on_a_phone_and_at_200_percent(walked: Console, name: str) -> None:
     console, (address, title, texts) = walked, PAGES[name]

@@ -10,12 +10,14 @@ from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_audit import audited
 from tests.integration.spark.test_commit import config, event
+from tests.soak import few_cases
 
 pytestmark = pytest.mark.spark
 
 HEAD = "warehouse: file:///set/by/the/deployment\ncatalog: {type: sql}\nstreams:\n  spec:\n    tables:\n      "
 
 
+@few_cases(1)
 @HOMES
 @pytest.mark.parametrize("form", [1, 2, 3])
 def test_what_fits_goes_on_as_a_mirror(

@@ -16,6 +16,7 @@ from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_audit import audited
 from tests.integration.spark.test_audit_rows import TWO, of, rows_of
 from tests.integration.spark.test_commit import event
+from tests.soak import long_only
 
 pytestmark = pytest.mark.spark
 
@@ -87,6 +88,7 @@ def test_each_damaged_row_of_a_mirror_table_is_named_and_no_other(made: Lake) ->
     assert told(made, "lake.t", DEEP) == missing | surplus | {("differs", str(n)) for n in (10, 11, 110)}
 
 
+@long_only
 def test_each_damaged_row_of_an_append_table_is_named_and_no_other(made: Lake) -> None:
     names = {(row["id"], row["_firn_id"]) for row in made.rows("lake.log") if row["id"] in (1, 2, 3, 4)}
     of_id = {n: {name for one, name in names if one == n} for n in (1, 2, 3, 4)}

@@ -24,7 +24,7 @@ from tests.integration.spark.test_commit import GONE, config, event
 from tests.integration.spark.test_corpus import KEYS
 from tests.integration.spark.test_corpus import config as corpus_config
 from tests.integration.spark.test_shuffled import deliver
-from tests.soak import long_only
+from tests.soak import few_cases, long_only
 
 pytestmark = pytest.mark.spark
 
@@ -78,6 +78,7 @@ def test_a_lost_row_a_doubled_one_and_one_that_came_back_are_told(lake: Make) ->
     assert said == {("missing", ("2",)), ("surplus", ("5",)), ("surplus", ("1",))}
 
 
+@few_cases(1)
 @pytest.mark.parametrize("deep", [False, True])
 def test_nan_is_one_key(lake: Make, deep: bool) -> None:
     """To Spark it is; to Python each is another. A fresh read tells the row that a commit will make."""
@@ -94,6 +95,7 @@ def test_nan_is_one_key(lake: Make, deep: bool) -> None:
     assert (rows_of(found).expected, rows_of(found).found) == (2, 2)
 
 
+@long_only
 def test_a_stale_value_that_beat_a_newer_one_is_missing(lake: Make) -> None:
     made = lake(config())
     made.land([event("c", 10, {"id": 1, "v": "old"}), event("c", 11, {"id": 2, "v": "b"})])
@@ -107,6 +109,7 @@ def test_a_stale_value_that_beat_a_newer_one_is_missing(lake: Make) -> None:
     assert wrong(made) == (1, 0, 0)
 
 
+@long_only
 def test_rows_of_another_source_table_that_a_truncate_took_are_missing(lake: Make) -> None:
     made = lake(TWO)
     made.land([of("a", event("c", 10, {"id": 1, "v": "a"}))])
@@ -117,6 +120,7 @@ def test_rows_of_another_source_table_that_a_truncate_took_are_missing(lake: Mak
     assert wrong(made) == (1, 0, 0)
 
 
+@long_only
 def test_one_of_two_equal_snapshot_rows_and_a_row_of_a_copy_are_missing(lake: Make) -> None:
     made = lake(TWO)
     reads = [of(table, event("r", 10, {"id": 1})) for table in "xy"]

@@ -13,6 +13,7 @@ from tests.integration.spark.homes import commit_in
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event
 from tests.rest_catalog import RestServer, rest_server
+from tests.soak import few_cases
 from tests.token_server import TokenServer
 
 pytestmark = pytest.mark.spark
@@ -79,6 +80,7 @@ def test_a_token_that_is_taken_back_fails_the_run_in_passing_and_the_next_run_ha
     assert values(lake) == {1: "b"}
 
 
+@few_cases(1)
 @pytest.mark.parametrize("home", ["driver", "slices"])
 @pytest.mark.parametrize("how", ["hangs", "refuses", "fails"])
 def test_a_job_that_gets_no_token_ends_in_time_and_commits_nothing(

@@ -33,7 +33,7 @@ from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event
 from tests.postgresql import as_catalog, postgresql
 from tests.rest_catalog import RestServer, rest_server
-from tests.soak import LONG
+from tests.soak import LONG, few_cases
 
 pytestmark = pytest.mark.spark
 
@@ -94,6 +94,7 @@ def test_the_job_commits_and_the_lake_reads_it(lake: Lake) -> None:
     assert len(lake.snapshots("lake.t")) == 2, "what is in is not committed again"
 
 
+@few_cases(1)
 def test_a_commit_that_comes_second_is_refused(lake: Lake) -> None:
     lake.land([event("c", 10, {"id": 1, "v": "a"})])
     before = Tables(lake.spark).load(TableName.parse("lake.t"))
@@ -125,6 +126,7 @@ OTHERS = {
 }
 
 
+@few_cases(2)
 @pytest.mark.parametrize("other", OTHERS)
 def test_a_commit_on_a_table_that_is_another_by_now_is_refused(lake: Lake, other: str) -> None:
     lake.land([event("c", 10, {"id": 1, "v": "a"})])
@@ -140,6 +142,7 @@ def test_a_commit_on_a_table_that_is_another_by_now_is_refused(lake: Lake, other
     ]
 
 
+@few_cases(1)
 @pytest.mark.parametrize("at", ["begun", "ready"])
 def test_a_commit_that_comes_between_refuses_an_alteration(lake: Lake, at: str) -> None:
     """Before its transaction is begun, and when it is ready but for the catalog's swap."""
@@ -181,6 +184,7 @@ def test_a_commit_whose_answer_is_lost_is_in_once(rest: RestLake) -> None:
     assert rest.spark.table("firn.lake.t").count() == 2, "the files that the commit names are all there"
 
 
+@few_cases(1)
 def test_a_table_is_rebuilt_in_place(lake: Lake) -> None:
     lake.land([event("c", 10, {"id": 1, "v": "a"}), event("c", 11, {"id": 2, "v": "b"})])
     lake.land([event("u", 20, {"id": 1, "v": "c"}), event("d", 21, None, before={"id": 2})])
@@ -197,6 +201,7 @@ def test_a_table_is_rebuilt_in_place(lake: Lake) -> None:
     assert values(lake) == {1: "c", 3: "d"}
 
 
+@few_cases(1)
 def test_care_expiry_cuts_tags_and_branches_are_as_on_sql(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     if lake.catalog_uri.startswith("postgres") and not LONG:
         pytest.skip("SQLite has tests of each: make soak runs it")

@@ -22,7 +22,7 @@ from firn_spark.tables.evolve import Tables
 from tests.applying import applied, rows_of
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event
-from tests.soak import LONG, times
+from tests.soak import LONG, long_only, times
 
 pytestmark = pytest.mark.spark
 
@@ -159,6 +159,7 @@ def test_changes_across_a_truncate(lake: Make) -> None:
     assert found == {1: "delete", 3: "delete", 4: "delete", 9: "insert"}
 
 
+@long_only
 def test_an_append_table_has_inserts_only(lake: Make) -> None:
     one = lake(config("mode: append"))
     for number in range(4):
@@ -171,6 +172,7 @@ def test_an_append_table_has_inserts_only(lake: Make) -> None:
     assert table.changes(first).counts() == {"insert": 9, "update": 0, "delete": 0}
 
 
+@long_only
 def test_what_a_change_costs_follows_the_change(lake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     one = lake(config())
     for number in range(6):

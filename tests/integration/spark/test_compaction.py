@@ -30,7 +30,7 @@ from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_audit import audited
 from tests.integration.spark.test_commit import GONE, config, event
 from tests.integration.spark.test_small_files import all_rows, changes, folded, id_and_v, shape
-from tests.soak import long_only
+from tests.soak import few_cases, long_only
 
 pytestmark = pytest.mark.spark
 
@@ -81,6 +81,7 @@ def newest(lake: Lake) -> Any:
     return snapshot.summary
 
 
+@few_cases(1)
 @pytest.mark.parametrize(
     "rule",
     [
@@ -128,6 +129,7 @@ def test_facts_are_written_anew_and_still_count(lake: Make) -> None:
     assert [n for n, _ in id_and_v(one) if n in (1, 90)] == [90]
 
 
+@long_only
 def test_held_columns_stay_held(lake: Make) -> None:
     """An older full change may still fill a column that a newer one left out, and only that."""
     one = lake(config())
@@ -142,6 +144,7 @@ def test_held_columns_stay_held(lake: Make) -> None:
     assert (found[3]["v"], found[3]["doc"], found[2]["doc"]) == ("newer", "filled", "d2")
 
 
+@long_only
 def test_files_of_an_older_schema_get_the_columns_of_now(lake: Make) -> None:
     one = lake(config("key: [u], columns: {u: uuid, n: int}"))
     keys = [f"00000000-0000-0000-0000-00000000000{n}" for n in range(6)]
@@ -160,6 +163,7 @@ def test_files_of_an_older_schema_get_the_columns_of_now(lake: Make) -> None:
     assert [found[key]["old"] for key in keys] == ["o0", "o1", "o2", None, None, None]
 
 
+@long_only
 def test_files_of_an_older_partition_spec_are_written_anew_for_their_deletes_only(lake: Make) -> None:
     one = lake(config("key: [id], columns: {v: string}"))
     one.land([event("c", 10 + n, {"id": n, "v": f"v{n}"}) for n in range(10)])
@@ -182,6 +186,7 @@ def _data_files(lake: Lake) -> list[Any]:
     return [task.file for task in table.scan().plan_files()]
 
 
+@long_only
 def test_deletes_of_files_that_stay_stay_and_name_only_those(lake: Make) -> None:
     """One file of deletes names rows of a file that is rewritten, and of one that is not."""
     one = lake(config())
@@ -203,6 +208,7 @@ def test_deletes_of_files_that_stay_stay_and_name_only_those(lake: Make) -> None
     assert compact(one) == Compacted()
 
 
+@long_only
 def test_rows_are_laid_out_as_the_configuration_says(lake: Make) -> None:
     one = lake(config("key: [id], columns: {a: long, b: long}"))
     dice = random.Random(5)
@@ -324,6 +330,7 @@ def test_a_commit_that_deletes_from_other_files_only_does_not_undo_a_rewrite(
     assert epochs_of(one.catalog.load_table(("lake", "t")), "spec") == [1, 2, 3, 4]
 
 
+@few_cases(1)
 @pytest.mark.parametrize("written", [False, True], ids=["before", "after"])
 def test_columns_that_change_while_files_are_written_make_it_start_over(
     lake: Make, monkeypatch: pytest.MonkeyPatch, written: bool
@@ -348,6 +355,7 @@ def test_columns_that_change_while_files_are_written_make_it_start_over(
     assert {row["more"] for row in one.rows("lake.t")} == {None}
 
 
+@long_only
 def test_an_answer_that_got_lost_ends_the_work_and_loses_nothing(lake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed before and after the rewrite's commit, its answer lost, or late: the rows are those of before."""
     one = lake(config())
@@ -372,6 +380,7 @@ def test_an_answer_that_got_lost_ends_the_work_and_loses_nothing(lake: Make, mon
     assert epochs_of(table, "spec") == list(range(1, 15))
 
 
+@few_cases(1)
 @pytest.mark.parametrize("answered", ["killed", "unknown"])
 def test_a_rewrite_that_was_not_committed_leaves_the_table_as_it_was(
     lake: Make, monkeypatch: pytest.MonkeyPatch, answered: str
@@ -392,6 +401,7 @@ def test_a_rewrite_that_was_not_committed_leaves_the_table_as_it_was(
     assert after > there, "an outcome that is not known is never cleaned up after"
 
 
+@long_only
 def test_a_budget_is_kept_and_a_dry_run_says_what_would_be_done(lake: Make) -> None:
     one = lake(config("key: [id], columns: {v: string}, partition_by: ['bucket(2, id)']"))
     for n in range(6):
@@ -423,6 +433,7 @@ def test_tables_that_firn_does_not_understand_are_left_alone(lake: Make) -> None
         compact(one, table="lake.t__deletes")
 
 
+@long_only
 def test_many_small_manifests_become_few(lake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     one = lake(config("mode: append"))
     land(one, 4)
@@ -438,6 +449,7 @@ def test_many_small_manifests_become_few(lake: Make, monkeypatch: pytest.MonkeyP
     one.land(changes(4))
 
 
+@long_only
 @pytest.mark.parametrize(
     "rule",
     [
@@ -523,6 +535,7 @@ def replace_health(one: table_health.Health, **changed: Any) -> table_health.Hea
     return changed_of(one, **changed)
 
 
+@long_only
 def test_an_error_of_java_is_no_lost_race(lake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is neither refused nor unknown is said, and nothing is taken for done."""
     one = lake(config())

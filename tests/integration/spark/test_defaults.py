@@ -24,6 +24,7 @@ from tests.integration.spark.homes import HOMES, commit_in, row
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event, letters
 from tests.integration.spark.test_format_3 import THREE, loaded
+from tests.soak import few_cases, long_only
 
 pytestmark = pytest.mark.spark
 PIPELINE = (
@@ -76,6 +77,7 @@ def count(one: Lake, where: str) -> int:
     return found
 
 
+@few_cases(1)
 @HOMES
 @pytest.mark.parametrize("write", ["", ", write: copy-on-write"])
 def test_rows_from_before_a_column_have_its_default_and_so_do_changes_that_do_not_name_it(
@@ -116,6 +118,7 @@ def literal(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime) else value
 
 
+@long_only
 def test_small_files_become_one_with_the_defaults_of_columns_and_of_parts_of_structs(lake: Make) -> None:
     one = lake(config("key: [id], columns: {id: long, s: 'struct<a: int>'}, format: 3"))
     for n in range(8):

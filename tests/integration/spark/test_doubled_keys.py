@@ -11,6 +11,7 @@ from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event
 from tests.integration.spark.test_mixed_ranges import several
 from tests.integration.spark.test_specification import change
+from tests.soak import few_cases
 
 pytestmark = pytest.mark.spark
 NAMES = ("id", "v", "w")
@@ -43,6 +44,7 @@ def specified(told: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     return values(dict(one.values) for one in fold({}, map(change, told)).rows.values())
 
 
+@few_cases(1)
 @HOMES
 @pytest.mark.parametrize("write", ["merge-on-read", "copy-on-write"])
 def test_of_a_key_that_a_change_decides_one_row_is_left(lake: Callable[[str], Lake], home: str, write: str) -> None:
@@ -68,6 +70,7 @@ def test_of_a_key_that_a_change_decides_one_row_is_left(lake: Callable[[str], La
     ), "what no change decides stays as it is"
 
 
+@few_cases(1)
 @HOMES
 @pytest.mark.parametrize("tables", ["t", "ab"])
 def test_a_truncate_takes_the_rows_of_a_doubled_key_that_are_older(
@@ -87,6 +90,7 @@ def test_a_truncate_takes_the_rows_of_a_doubled_key_that_are_older(
     assert values(one.rows("lake.t")) == specified([*told, *news])
 
 
+@few_cases(1)
 @HOMES
 @pytest.mark.parametrize("beside", [(), (event("u", 21, {"id": 2, "v": GONE, "w": "new"}),)], ids=["alone", "beside"])
 def test_which_of_equal_rows_counts_does_not_hang_on_what_else_changes(

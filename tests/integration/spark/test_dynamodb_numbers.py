@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from tests.emitter_events import dynamodb
 from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake
+from tests.soak import few_cases
 
 pytestmark = pytest.mark.spark
 
@@ -23,6 +24,7 @@ streams:
 NUMBERS = ("9" * 38, "1.5", "7", "-0.001")
 
 
+@few_cases(1)
 @HOMES
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (1, 0, 3, 2), (2, 3, 1, 0)])
 def test_38_digits_and_a_fraction_keep_all_their_digits(

@@ -20,7 +20,7 @@ from tests.integration.spark.spark_lake import ROOT, Lake
 from tests.integration.spark.test_commit import config
 from tests.integration.spark.test_mixed_ranges import COLUMNS, crossing, mostly_plain
 from tests.integration.spark.test_specification import change
-from tests.soak import LONG
+from tests.soak import LONG, long_only
 
 pytestmark = pytest.mark.spark
 
@@ -36,6 +36,7 @@ def by_executors(lake: Lake, n: int, *, kill: bool = False) -> list[dict[str, An
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
+@long_only
 def test_slices_are_committed_once_whatever_becomes_of_an_executor(spark: SparkSession, tmp_path: Path) -> None:
     dice = random.Random(7)
     delivered = crossing(dice, mostly_plain(dice, 800, 250, "t"), 100)

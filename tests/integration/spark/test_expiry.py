@@ -30,6 +30,7 @@ from tests.integration.spark.committing import append_rows, files_of, unknown
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_audit import audited
 from tests.integration.spark.test_commit import GONE, config, event
+from tests.soak import few_cases, long_only
 
 pytestmark = pytest.mark.spark
 
@@ -165,6 +166,7 @@ def newest(lake: Lake, count: int) -> list[int]:
     return found
 
 
+@long_only
 @pytest.mark.usefixtures("few")
 def test_a_busy_job_lets_snapshots_go_only_when_it_is_worth_it(lake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     one = lake(config())
@@ -301,6 +303,7 @@ streams:
 """
 
 
+@long_only
 @pytest.mark.usefixtures("few")
 def test_a_stream_that_has_long_been_idle_is_remembered(spark: SparkSession, tmp_path: Path) -> None:
     idle, busy = Lake(spark, tmp_path, TWO, "more"), Lake(spark, tmp_path, TWO)
@@ -349,6 +352,7 @@ def test_what_was_rolled_back_meanwhile_is_not_carried_on(lake: Make, monkeypatc
     assert audited(one).differences == []
 
 
+@few_cases(1)
 @pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("leaves_out", [True, False])
 def test_the_row_that_a_delete_removed_is_found_when_its_other_half_comes_late(lake: Make, leaves_out: bool) -> None:
@@ -371,6 +375,7 @@ def test_the_row_that_a_delete_removed_is_found_when_its_other_half_comes_late(l
     assert one.by_key("lake.t", "id")[2]["v"] == ("much text" if leaves_out else None)
 
 
+@long_only
 def test_old_facts_go_in_two_turns(lake: Make) -> None:
     one = lake(config())
     one.land([event("c", 10, {"id": n, "v": "a"}) for n in range(4)])

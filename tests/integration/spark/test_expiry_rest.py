@@ -22,7 +22,7 @@ from tests.integration.spark.committing import Died
 from tests.integration.spark.test_catalogs import RestLake, values
 from tests.integration.spark.test_commit import config, event
 from tests.rest_catalog import rest_server
-from tests.soak import long_only
+from tests.soak import few_cases, long_only
 
 pytestmark = pytest.mark.spark
 
@@ -64,6 +64,7 @@ def whole(lake: RestLake) -> None:
     assert lake.commit(1, MADE) == 0
 
 
+@few_cases(1)
 @pytest.mark.parametrize(("by", "said"), [(None, "REST catalog"), ("catalog", "care.expire.by: catalog")])
 def test_it_is_left_to_the_catalog_unless_firn_yaml_says_otherwise(lake: RestLake, by: Any, said: str) -> None:
     told = go(lake, rule=Expiry(keep_seconds=1, at_least=1, at_most=1, by=by))
@@ -94,6 +95,7 @@ def test_a_table_and_its_memory_of_deletes_are_cared_for_together(lake: RestLake
     assert values(lake)[3] == "v3", "what it remembered is still told"
 
 
+@long_only
 def test_what_several_streams_told_is_carried_in_the_same_commit(lake: RestLake) -> None:
     with (
         lake.catalog.load_table("lake.t").transaction() as changed,
@@ -136,6 +138,7 @@ REFS: dict[str, Callable[[RestLake], int]] = {
 }
 
 
+@long_only
 @pytest.mark.parametrize("what", [next(iter(REFS)), *(pytest.param(one, marks=long_only) for one in list(REFS)[1:])])
 def test_what_is_named_while_an_expiry_decides_stays_with_its_name(lake: RestLake, what: str) -> None:
     looked = table_of(lake)
@@ -152,6 +155,7 @@ def test_what_is_named_while_an_expiry_decides_stays_with_its_name(lake: RestLak
     whole(lake)
 
 
+@long_only
 def test_a_table_of_format_3_lets_go_and_keeps_what_is_named_meanwhile(lake: RestLake) -> None:
     lake.config = published_configs.publish(lake.store, config("key: [id], format: 3"))
     lake.land([event("c", 100, {"id": MADE, "v": "v"}), event("d", 101, None, {"id": 0})])
@@ -173,6 +177,7 @@ def test_a_table_of_format_3_lets_go_and_keeps_what_is_named_meanwhile(lake: Res
     assert len({row[0] for row in rows}) == len(expected)
 
 
+@long_only
 def test_a_name_for_what_has_just_gone_is_refused(lake: RestLake) -> None:
     loaded = lake.catalog.load_table("lake.t")
     first = loaded.metadata.snapshots[0].snapshot_id
@@ -182,6 +187,7 @@ def test_a_name_for_what_has_just_gone_is_refused(lake: RestLake) -> None:
     assert set(lake.catalog.load_table("lake.t").metadata.refs) == {"main"}
 
 
+@long_only
 def test_a_cut_whose_snapshot_has_just_gone_is_not_kept(lake: RestLake, monkeypatch: pytest.MonkeyPatch) -> None:
     real = names.land
 
@@ -197,6 +203,7 @@ def test_a_cut_whose_snapshot_has_just_gone_is_not_kept(lake: RestLake, monkeypa
     whole(lake)
 
 
+@long_only
 def test_a_name_that_is_given_while_a_job_commits_loses_no_row(lake: RestLake) -> None:
     loaded = lake.catalog.load_table("lake.t")
     newest = loaded.metadata.snapshots[-1].snapshot_id
@@ -207,6 +214,7 @@ def test_a_name_that_is_given_while_a_job_commits_loses_no_row(lake: RestLake) -
     assert table_of(lake).state.progress("spec") == MADE + 1
 
 
+@long_only
 def test_a_commit_that_comes_between_is_no_loss(lake: RestLake) -> None:
     looked = table_of(lake)
     lake.land([event("u", 100, {"id": 0, "v": "v0"})])
@@ -216,6 +224,7 @@ def test_a_commit_that_comes_between_is_no_loss(lake: RestLake) -> None:
     assert values(lake) == {n: f"v{n}" for n in range(MADE)}
 
 
+@few_cases(1)
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_job_that_is_killed_leaves_the_table_as_it_was_or_done(
     lake: RestLake, when: str, monkeypatch: pytest.MonkeyPatch
@@ -252,6 +261,7 @@ def test_an_answer_that_is_lost_loses_nothing_else(lake: RestLake) -> None:
     whole(lake)
 
 
+@long_only
 def test_a_server_that_refuses_changes_nothing(lake: RestLake) -> None:
     looked = table_of(lake)
     lake.server.status = 503

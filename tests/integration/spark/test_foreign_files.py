@@ -15,7 +15,7 @@ from firn_spark.tables.evolve import Tables
 from tests.integration.spark.homes import HOMES, commit_in, row
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event
-from tests.soak import long_only
+from tests.soak import few_cases, long_only
 
 pytestmark = pytest.mark.spark
 RULE = "key: [id], columns: {id: long, v: string, w: string}"
@@ -100,6 +100,7 @@ KINDS: dict[str, Callable[[Lake], None]] = {
 }
 
 
+@few_cases(1)
 @HOMES
 @pytest.mark.parametrize("kind", [pytest.param(one, marks=long_only) if one == "avro" else one for one in KINDS])
 def test_they_are_rewritten_once_and_no_row_is_other_than_it_was(
@@ -134,6 +135,7 @@ def test_they_are_rewritten_once_and_no_row_is_other_than_it_was(
     ]
 
 
+@few_cases(1)
 @HOMES
 @pytest.mark.parametrize("kind", ["equality deletes", "orc"])
 def test_a_table_that_is_written_copy_on_write_loses_rows_of_them(
@@ -148,6 +150,7 @@ def test_a_table_that_is_written_copy_on_write_loses_rows_of_them(
     assert values(one) == [tuple(row(n).values()) for n in range(3, 10)] + [(15, "new", "w15"), (30, "v30", "w30")]
 
 
+@few_cases(1)
 @HOMES
 @pytest.mark.parametrize("rule", ["write: copy-on-write", "format: 3"])
 def test_what_others_deleted_by_keys_that_no_change_has_stays_deleted(
@@ -167,6 +170,7 @@ def delete_by_place(one: Lake, keys: Sequence[int]) -> None:
     one.spark.sql(f"DELETE FROM firn.lake.t WHERE id IN {tuple(keys)}")
 
 
+@few_cases(1)
 @HOMES
 @pytest.mark.parametrize(
     ("delete", "rule"), [(delete_by_place, ", partition_by: ['bucket(2, id)']"), (delete_by_key, "")]
@@ -214,6 +218,7 @@ def test_a_column_with_a_default_keeps_it_in_rows_from_before_it(lake: Callable[
     assert sorted(found) == [0, 1, 3, 4, 5, 7]
 
 
+@long_only
 @HOMES
 def test_what_no_rewrite_makes_readable_fails_with_what_to_do(
     lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch, home: str
@@ -258,6 +263,7 @@ def test_rows_from_before_the_table_had_its_key_have_none(lake: Callable[[str], 
     assert found == {(None, "old", None), (1, "v1", "w1"), (2, "v2", "w2"), (3, "v3", None)}
 
 
+@long_only
 @HOMES
 @pytest.mark.parametrize("by", ["x", "'bucket(5, u)'"])
 def test_they_come_sorted_by_whatever_partitions_them(lake: Callable[[str], Lake], by: str) -> None:

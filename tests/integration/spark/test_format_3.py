@@ -29,7 +29,7 @@ from tests.integration.spark.homes import HOMES, commit_in, planned_again, row
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event
 from tests.integration.spark.test_rebuild import rebuilt
-from tests.soak import long_only
+from tests.soak import few_cases, long_only
 
 pytestmark = pytest.mark.spark
 RULE = "key: [id], columns: {id: long, v: string, w: string}"
@@ -117,6 +117,7 @@ def republished(one: Lake, rule: str) -> None:
     one.config = published_configs.publish(one.store, config(rule))
 
 
+@few_cases(1)
 @pytest.mark.parametrize("when", [pytest.param("before", marks=long_only), "after", "its answer is lost"])
 def test_a_job_that_dies_at_the_upgrade_is_taken_up_where_it_was(
     lake: Make, monkeypatch: pytest.MonkeyPatch, when: str
@@ -279,6 +280,7 @@ def small_ones(one: Lake, count: int) -> dict[int, tuple[int, int]]:
     return found
 
 
+@few_cases(1)
 @pytest.mark.parametrize("way", ["small files", "compaction"])
 def test_rows_that_are_written_again_keep_their_ids_and_their_vectors_go(
     lake: Make, monkeypatch: pytest.MonkeyPatch, way: str

@@ -11,7 +11,7 @@ from firn_spark import ranges
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event
 from tests.integration.spark.test_rebuild import rebuilt
-from tests.soak import LONG
+from tests.soak import LONG, few_cases
 
 pytestmark = pytest.mark.spark
 
@@ -33,6 +33,7 @@ def told(lake: Lake, *, fresh: bool = False) -> list[tuple[int, str]]:
     return sorted((row["id"], row["v"]) for row in found)
 
 
+@few_cases(1)
 @pytest.mark.parametrize("way", ["driver", "slices", "driver, with a long log"])
 def test_what_comes_again_after_the_generation_was_raised_changes_nothing_in_any_home(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str

@@ -17,7 +17,7 @@ from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event, letters
 from tests.integration.spark.test_specification import change
-from tests.soak import long_only, seeds, times
+from tests.soak import few_cases, long_only, seeds, times
 
 pytestmark = pytest.mark.spark
 
@@ -98,6 +98,7 @@ def as_table(one: RowChange, kind: Kind) -> RowChange:
     return replace(one, key=key, values=values)
 
 
+@few_cases(2)
 # `float` is known as `double` is, and `lists` as `list`.
 @pytest.mark.parametrize("seed", seeds(1, 20))
 @HOMES

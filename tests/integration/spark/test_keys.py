@@ -19,6 +19,7 @@ from firn_spark.staged.kept_generations import batches_of
 from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import event, letters
+from tests.soak import few_cases
 
 pytestmark = pytest.mark.spark
 Make = Callable[[str], Lake]
@@ -67,6 +68,7 @@ GONE = event("d", 17, None, {"r": "b"})
 OTHER_KEY = record({"r": "b", "id": 1}, event("c", 20, {"id": 1, "r": "b", "v": "z"}))
 
 
+@few_cases(1)
 @pytest.mark.parametrize("split", [False, True])
 def test_keyless_images_that_hold_the_key_join_and_others_are_dead(lake: Make, split: bool) -> None:
     one = lake(config())
@@ -89,6 +91,7 @@ def test_a_delete_that_holds_nothing_but_its_key_may_be_the_first_change_of_a_ta
     assert rows(one) == [{"id": 2, "r": "a", "v": "x"}]
 
 
+@few_cases(1)
 @pytest.mark.parametrize("split", [False, True])
 def test_two_keys_hold_the_table_until_firn_yaml_says_which(lake: Make, split: bool) -> None:
     one = lake(config())
@@ -108,6 +111,7 @@ def test_two_keys_hold_the_table_until_firn_yaml_says_which(lake: Make, split: b
     assert not held(one)
 
 
+@few_cases(1)
 @pytest.mark.parametrize("way", ["in_place", "into"])
 def test_a_table_that_was_begun_without_a_key_gets_it_by_a_rebuild(lake: Make, way: str) -> None:
     one = lake(config())

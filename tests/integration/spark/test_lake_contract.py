@@ -12,6 +12,7 @@ from firn_spark.lake import SparkLake
 from tests.integration.spark.homes import HOMES, OTHER_CATALOGS
 from tests.integration.spark.spark_lake import Lake
 from tests.model.lake_contract import CASES, CONFIG, STREAM, Stream
+from tests.soak import few_cases
 
 pytestmark = pytest.mark.spark
 
@@ -34,6 +35,7 @@ class IcebergGround:
                 self._lake.catalog.drop_table((table.namespace, name))
 
 
+@few_cases(12)
 @HOMES
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_contract(case: Callable[[Stream], None], spark: SparkSession, tmp_path: Path, home: str) -> None:

@@ -24,6 +24,7 @@ from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_audit import audited
 from tests.integration.spark.test_commit import config, event
 from tests.integration.spark.test_small_files import all_rows, changes, folded, id_and_v
+from tests.soak import few_cases, long_only
 
 pytestmark = pytest.mark.spark
 
@@ -74,6 +75,7 @@ FORMS = {
 }
 
 
+@few_cases(1)
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 def test_small_manifests_become_few_and_nothing_else_changes(lake: Make, form: str) -> None:
     one = lake(config(f"key: [id]{form}"))
@@ -103,6 +105,7 @@ def test_small_manifests_become_few_and_nothing_else_changes(lake: Make, form: s
     assert audited(one).differences == []
 
 
+@long_only
 def test_a_partition_is_in_few_manifests_and_planning_reads_only_those(
     lake: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,6 +135,7 @@ def _of_partition(lake: Lake, value: str) -> int:
     return sum(bool(one) and (one[0].lower_bound or b"") <= low <= (one[0].upper_bound or b"") for one in found)
 
 
+@few_cases(1)
 @pytest.mark.parametrize("fate", ["died before", "died after", "lost", "never"])
 def test_a_rewrite_that_is_killed_or_not_answered_leaves_a_whole_table(
     lake: Make, monkeypatch: pytest.MonkeyPatch, fate: str
@@ -159,6 +163,7 @@ def test_a_rewrite_that_is_killed_or_not_answered_leaves_a_whole_table(
     assert epochs_of(one.catalog.load_table(NAME.identifier), "spec") == [1, 2, 3, 4, 5]
 
 
+@few_cases(1)
 @pytest.mark.parametrize("other", ["a commit", "a rewrite"])
 def test_who_comes_between_loses_nothing(lake: Make, monkeypatch: pytest.MonkeyPatch, other: str) -> None:
     """A commit of rows leaves the manifests there: both land. A twin took them: this one is refused, and cleans up."""
@@ -186,6 +191,7 @@ def test_who_comes_between_loses_nothing(lake: Make, monkeypatch: pytest.MonkeyP
     assert rewrite(one) == Rewritten()
 
 
+@few_cases(1)
 @pytest.mark.parametrize("commits", [0, 1])
 def test_a_table_that_is_upgraded_meanwhile_keeps_the_ids_of_its_rows(
     lake: Make, monkeypatch: pytest.MonkeyPatch, commits: int

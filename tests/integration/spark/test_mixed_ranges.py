@@ -27,7 +27,7 @@ from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event, letters
 from tests.integration.spark.test_specification import change
-from tests.soak import long_only, seeds
+from tests.soak import few_cases, long_only, seeds
 
 pytestmark = pytest.mark.spark
 
@@ -76,6 +76,7 @@ def crossing(dice: random.Random, told: list[dict[str, Any]], late: int) -> list
     return sorted(some, key=lambda one: one["source"]["lsn"] + dice.randrange(late))
 
 
+@few_cases(1)
 @HOMES
 @pytest.mark.parametrize("seed", seeds(1, 40))
 @pytest.mark.parametrize(
@@ -140,6 +141,7 @@ def test_a_truncate_takes_the_values_that_a_newer_row_had_from_before_it(
     assert one.line("lake.t")["way"]["lookup"] == home
 
 
+@few_cases(1)
 @HOMES
 @pytest.mark.parametrize("much", [True, False])
 def test_what_only_the_staged_log_tells_is_looked_for_there_however_much_it_holds(
@@ -176,6 +178,7 @@ def _key(one: dict[str, Any], names: tuple[str, ...]) -> tuple[Any, ...]:
     return tuple(image[name] for name in names)
 
 
+@long_only
 def test_what_is_not_plain_is_bounded_and_what_is_plain_is_not(
     lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,6 +201,7 @@ def test_what_is_not_plain_is_bounded_and_what_is_plain_is_not(
     assert [row["w"] for row in sorted(one.rows("lake.t"), key=lambda row: row["id"])] == ["e", "e", "e", "d", "d"]
 
 
+@long_only
 def test_what_is_late_or_lacks_values_is_decided_by_the_slices(
     lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,6 +219,7 @@ def test_what_is_late_or_lacks_values_is_decided_by_the_slices(
     assert rows == {0: "de", 1: "ac", 2: "ac", 3: "ac"}
 
 
+@long_only
 def test_wide_rows_make_more_slices_and_a_hot_key_makes_one(
     lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch
 ) -> None:

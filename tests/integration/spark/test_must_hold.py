@@ -24,7 +24,7 @@ from firn_spark.tables.evolve import Tables
 from tests.integration.spark.committing import Died
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event, letters, with_schema
-from tests.soak import long_only
+from tests.soak import few_cases, long_only
 
 pytestmark = pytest.mark.spark
 Make = Callable[[str], Lake]
@@ -144,6 +144,7 @@ def landed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tup
     return lake, told
 
 
+@few_cases(1)
 @pytest.mark.parametrize("name", stories())
 def test_in_every_order_and_every_split_over_epochs(landed: tuple[Lake, dict[str, Story]], name: str) -> None:
     lake, told = landed
@@ -192,6 +193,7 @@ def test_identical_rows_of_one_copy_are_told_apart_by_their_transaction_in_any_s
     assert len(one.rows("lake.t")) == 3
 
 
+@few_cases(1)
 # What Debezium 3.6 did: killed within a transaction, it leaves out what it handed over and numbers the rest from 1.
 # Inserts of PostgreSQL with numbers: docs/adr/0064-places-of-their-own.md proves that no rule can tell them apart.
 @pytest.mark.parametrize(
@@ -221,6 +223,7 @@ def test_a_change_that_a_restarted_debezium_sends_again_is_one_row(
     assert len(one.rows("lake.t")) == rows
 
 
+@few_cases(1)
 @pytest.mark.parametrize("driver", ["0", ""])
 @pytest.mark.parametrize("loaded", [False, True])
 def test_a_value_older_than_the_log_moves_with_its_row_though_the_halves_come_apart(

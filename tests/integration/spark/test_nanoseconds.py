@@ -36,7 +36,7 @@ from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake, ndjson
 from tests.integration.spark.test_commit import event, letters, with_schema
 from tests.integration.spark.test_rebuild import rebuilt
-from tests.soak import long_only, times
+from tests.soak import few_cases, long_only, times
 
 pytestmark = pytest.mark.spark
 
@@ -102,6 +102,7 @@ def counted(rows: pa.Table) -> list[dict[str, Any]]:
     return pa.table([one.cast(plain(one.type)) for one in rows.columns], names=rows.column_names).to_pylist()
 
 
+@few_cases(1)
 @HOMES
 @pytest.mark.parametrize("way", ["plain", "debezium"])
 def test_nanoseconds_are_the_same_to_each_reader(
@@ -159,6 +160,7 @@ def rows_of(lake: Lake) -> list[tuple[Any, ...]]:
 KEYS: Final = (FIRST, -1, 0, 1, 86_400_000_000_000 - 1, 86_400_000_000_000, 1_700_000_000_123_456_789, LAST)
 
 
+@few_cases(1)
 @HOMES
 @pytest.mark.parametrize(
     "by",
@@ -187,6 +189,7 @@ def test_moments_that_a_nanosecond_tells_apart_are_keys_however_their_changes_co
     assert letters(lake) == []
 
 
+@long_only
 @pytest.mark.parametrize("by", [pytest.param("", marks=long_only), ", partition_by: [month(at)]"])
 def test_care_changes_of_type_and_rebuilds_need_no_spark(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str

@@ -19,6 +19,7 @@ from tests.integration.spark.committing import Died, unknown
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event
 from tests.integration.spark.test_orphans import all_files, folder, looked, make_old
+from tests.soak import few_cases, long_only
 
 pytestmark = pytest.mark.spark
 
@@ -71,6 +72,7 @@ def test_they_are_counted_once_a_snapshot_and_replace_what_says_no_more(lake: Ma
     assert sorted(one.by_key("lake.t", "id")) == list(range(10, 40))
 
 
+@long_only
 def test_orphans_leave_them_and_expiry_takes_them(lake: Make) -> None:
     one = lake(config(RULE))
     landed(one, 1)
@@ -88,6 +90,7 @@ def test_orphans_leave_them_and_expiry_takes_them(lake: Make) -> None:
     assert len(before & all_files(folder(one))) == 1
 
 
+@few_cases(1)
 @pytest.mark.parametrize("fate", ["died before", "died after", "lost"])
 def test_whoever_dies_or_is_not_answered_leaves_a_table_that_reads_as_before(
     lake: Make, monkeypatch: pytest.MonkeyPatch, fate: str
@@ -111,6 +114,7 @@ def test_whoever_dies_or_is_not_answered_leaves_a_table_that_reads_as_before(
     landed(one, 4)
 
 
+@long_only
 def test_whoever_dies_while_older_ones_go_leaves_those_or_none_and_the_next_one_goes_on(
     lake: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

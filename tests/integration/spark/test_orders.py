@@ -14,6 +14,7 @@ from firn_spark.merge.facts_table import KEEP
 from firn_spark.tables.evolve import Table, Tables
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event, letters
+from tests.soak import long_only
 
 pytestmark = pytest.mark.spark
 
@@ -75,6 +76,7 @@ def test_a_failover_to_a_slower_clock_loses_no_mongodb_change(either: Make) -> N
     assert {key: row["v"] for key, row in one.by_key("lake.t", "_id").items()} == {"cluster": 1, "wall": 1}
 
 
+@long_only
 def test_a_change_with_an_lsn_alone_counts_after_those_that_told_their_commit(either: Make) -> None:
     one = either(config(stream="    envelope: auto\n"))
     one.land([event("c", 1_000, {"id": n, "v": "full"}) for n in (1, 2, 3)])

@@ -22,7 +22,7 @@ from tests.integration.spark.test_audit import audited
 from tests.integration.spark.test_commit import event
 from tests.integration.spark.test_rebuild import rebuilt
 from tests.integration.spark.test_specification import change
-from tests.soak import long_only, seeds
+from tests.soak import few_cases, long_only, seeds
 
 pytestmark = pytest.mark.spark
 
@@ -108,6 +108,7 @@ def drawn(dice: random.Random, lsn: int) -> list[dict[str, Any]]:
     return events
 
 
+@few_cases(1)
 @HOMES
 @pytest.mark.parametrize("rounds", [ROUNDS[:3], ROUNDS[3:]], ids=["compacts", "alters"])
 @pytest.mark.parametrize("seed", seeds(1, 10))
@@ -176,6 +177,7 @@ def test_without_the_positions_of_its_rows_a_table_is_held(lake: Make, home: str
     assert told(one) == before
 
 
+@few_cases(1)
 @EITHER
 @pytest.mark.parametrize("how", ["RENAME COLUMN id TO key", "DROP COLUMN _firn_pos"])
 def test_without_what_tells_which_rows_were_deleted_a_table_is_held(lake: Make, home: str, how: str) -> None:
@@ -201,6 +203,7 @@ def test_a_column_that_somebody_added_again_is_filled_from_then_on(lake: Make, h
     assert told(one) == {0: ("a0", None), 1: ("b1", "w1"), **{n: (f"a{n}", None) for n in (2, 3, 4)}}
 
 
+@long_only
 @EITHER
 def test_who_expires_what_tells_the_progress_has_the_table_held_and_a_replay_doubles_nothing(
     lake: Make, home: str

@@ -18,7 +18,7 @@ from tests.integration.snapshots import epochs_of
 from tests.integration.spark.homes import HOMES, commit_in, planned_again
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event
-from tests.soak import LONG, MUTANTS, long_only, times
+from tests.soak import LONG, MUTANTS, few_cases, long_only, times
 
 pytestmark = pytest.mark.spark
 
@@ -198,6 +198,7 @@ NUMBERS = [0.0, -0.0, 1.5, None]
 TEXTS = ["", "äö", None, "a", "ab", "abc", "a\u0000"]
 
 
+@long_only
 @pytest.mark.parametrize(
     "by",
     [
@@ -232,6 +233,7 @@ BY = [
 MANY = times(30 if MUTANTS else 20, 60)  # rows; most are alone in their partition, with a file each
 
 
+@few_cases(2)
 @HOMES
 @pytest.mark.parametrize("place", range(len(BY)))
 def test_every_transform_of_every_type_sorts_rows_as_iceberg_partitions_them(

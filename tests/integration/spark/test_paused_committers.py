@@ -21,7 +21,7 @@ from tests.integration.spark.homes import commit_in
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_catalogs import made_again
 from tests.integration.spark.test_commit import GONE, config, event, with_schema
-from tests.soak import long_only
+from tests.soak import few_cases, long_only
 
 pytestmark = pytest.mark.spark
 
@@ -117,6 +117,7 @@ def cases() -> Iterator[Any]:
                     yield pytest.param(*case, id=name, marks=[] if case in quick else long_only)
 
 
+@few_cases(2)
 @pytest.mark.parametrize(("what", "mode", "first", "way"), list(cases()))
 def test_a_committer_that_sleeps_over_an_alteration_lands_nothing_wrong(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sleeper: Callable[[str], Sleeper],
@@ -172,6 +173,7 @@ def test_a_row_that_lands_after_the_update_of_a_retype_is_converted_too(
     assert marks(quick) == ["1"]
 
 
+@long_only
 @pytest.mark.parametrize("way", ["driver", pytest.param("slices", marks=long_only)])
 def test_a_committer_of_facts_that_sleeps_while_the_key_becomes_text_lands_nothing_wrong(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sleeper: Callable[[str], Sleeper], way: str
@@ -190,6 +192,7 @@ def test_a_committer_of_facts_that_sleeps_while_the_key_becomes_text_lands_nothi
     assert rows(quick) == [("x", 3)]
 
 
+@few_cases(1)
 @pytest.mark.parametrize("first", [True, False], ids=["first", "later"])
 def test_a_committer_that_sleeps_while_its_table_is_made_again_starts_over_or_fails(
     spark: SparkSession, tmp_path: Path, sleeper: Callable[[str], Sleeper], first: bool
@@ -216,6 +219,7 @@ def test_a_committer_that_sleeps_while_its_table_is_made_again_starts_over_or_fa
     assert paused.line("lake.t")["status"] == "quarantined", paused.lines
 
 
+@few_cases(1)
 @pytest.mark.parametrize("way", ["driver", pytest.param("slices", marks=long_only)])
 @pytest.mark.parametrize("what", ["retype", "rename"])
 def test_a_row_that_was_deleted_before_an_alteration_gives_its_values_to_a_move_after_it(

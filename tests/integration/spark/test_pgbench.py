@@ -57,6 +57,7 @@ def test_pgbench_in_one_epoch_gives_the_final_tables(spark: SparkSession, tmp_pa
     assert accounts["events"] == accounts["merged"] + accounts["superseded"] == 17_750
 
 
+@long_only
 def test_pgbench_in_forty_epochs_gives_the_same_tables(spark: SparkSession, tmp_path: Path) -> None:
     lake = Lake(spark, tmp_path, CONFIG, "bank")
     events = values(PGBENCH / "pgbench_plain.ndjson.gz")

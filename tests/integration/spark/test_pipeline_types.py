@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import event, letters
+from tests.soak import few_cases
 
 pytestmark = pytest.mark.spark
 
@@ -24,6 +25,7 @@ streams:
 """
 
 
+@few_cases(1)
 @pytest.mark.parametrize("at_once", [False, True], ids=["apart", "together"])
 @pytest.mark.parametrize("home", ["driver", "slices"])
 def test_a_dead_letter_may_widen_a_column_of_a_pipelines_source_and_loses_no_row(

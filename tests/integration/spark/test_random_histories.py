@@ -16,7 +16,7 @@ from firn_spark.tables import evolve
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, event
 from tests.integration.spark.test_specification import PARTITIONS, change
-from tests.soak import LONG, seeds
+from tests.soak import LONG, few_cases, seeds
 
 pytestmark = pytest.mark.spark
 AT_ONCE = 200 if LONG else 60  # histories of one table
@@ -59,6 +59,7 @@ def expected(come: Sequence[Mapping[str, Any]]) -> dict[int, Any]:
     return {key[0]: dict(row.values) for key, row in fold({}, changes).rows.items()}
 
 
+@few_cases(1)
 @pytest.mark.parametrize("seed", seeds(1, 5))
 @pytest.mark.parametrize("tables", ["a", "abc"] if LONG else ["abc"])
 @pytest.mark.parametrize("version", ["2", "3"])

@@ -26,7 +26,7 @@ from tests.integration.spark.engine_types import ENGINES, Read, cell
 from tests.integration.spark.read_matrix import NAMES, Seen
 from tests.integration.spark.read_tables import make_tables
 from tests.integration.spark.spark_lake import ROOT, Lake
-from tests.soak import LONG
+from tests.soak import LONG, few_cases
 from tests.trino import Ask, missing, sql_catalog, trino
 
 pytestmark = pytest.mark.spark
@@ -134,6 +134,7 @@ def held_to_the_page(form: int, found: dict[str, Seen], engine: str, version: st
         assert cells == there, f"{NAMES[engine]} {version} sees other than docs/types.md says: make read-matrix"
 
 
+@few_cases(2)
 @pytest.mark.parametrize("how", [by_spark, by_firn])
 def test_what_is_in_the_project_sees_what_the_page_says(
     lake: Lake, tables: dict[str, str], form: int, found: dict[str, Seen], how: Callable[[Lake], tuple[str, Read]]
@@ -143,6 +144,7 @@ def test_what_is_in_the_project_sees_what_the_page_says(
     held_to_the_page(form, found, how.__name__.removeprefix("by_"), version, cells)
 
 
+@few_cases(1)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_engines_of_others_see_what_the_page_says(
     lake: Lake, tables: dict[str, str], form: int, found: dict[str, Seen], engine: str

@@ -14,7 +14,7 @@ from firn_spark.rebuild import Request
 from firn_spark.tables import fence
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event
-from tests.soak import long_only
+from tests.soak import few_cases, long_only
 
 pytestmark = pytest.mark.spark
 
@@ -55,6 +55,7 @@ def fields(lake: Lake, table: str = "t") -> dict[str, int]:
     return {field.name: field.field_id for field in schema.fields if not field.name.startswith("_")}
 
 
+@few_cases(1)
 @WAYS
 def test_one_column_before_and_after(spark: SparkSession, tmp_path: Path, how: str) -> None:
     lake = Lake(spark, tmp_path / "split", config(how))

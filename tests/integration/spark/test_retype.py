@@ -11,7 +11,7 @@ from firn.log import published_configs
 from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event, letters, with_schema
-from tests.soak import long_only
+from tests.soak import few_cases, long_only
 
 pytestmark = pytest.mark.spark
 
@@ -28,6 +28,7 @@ def rows(lake: Lake) -> dict[Any, dict[str, Any]]:
     return {key: {k: v for k, v in row.items() if k[0] != "_"} for key, row in lake.by_key("lake.t", "id").items()}
 
 
+@long_only
 def test_one_epoch_or_one_for_each_change_give_the_same_columns(spark: SparkSession, tmp_path: Path) -> None:
     at_once, one_by_one = Lake(spark, tmp_path / "a", config()), Lake(spark, tmp_path / "b", config())
     at_once.land(EVENTS)
@@ -63,6 +64,7 @@ def test_a_key_that_becomes_text_still_meets_its_rows_and_its_deletes(
     assert lake.rows("lake.t") == [], "what was remembered before the key became text, and after it"
 
 
+@few_cases(1)
 @HOMES
 @pytest.mark.parametrize(
     ("key", "logged"),
@@ -203,6 +205,7 @@ def test_maps_and_bytes_of_one_length_become_what_holds_them(spark: SparkSession
     assert letters(lake) == []
 
 
+@long_only
 def test_maps_by_bytes_and_maps_within_others_become_their_text(spark: SparkSession, tmp_path: Path) -> None:
     kinds = "b: 'map<fixed[2], int>', l: 'list<map<binary, timestamptz>>'"
     kinds += ", s: 'struct<m: map<binary, int>, at: timestamptz>'"

@@ -11,7 +11,7 @@ from firn_spark.tables import fence
 from tests.integration.spark.test_audit import audited
 from tests.integration.spark.test_commit import config, event
 from tests.integration.spark.test_expiry import FEW, Make, rows, soon, table_of, values, whole
-from tests.soak import long_only
+from tests.soak import few_cases, long_only
 
 pytestmark = pytest.mark.spark
 
@@ -31,6 +31,7 @@ THIRD = [
 AFTER = {0: "c0", 2: "a2", 3: "a3", 4: "a4", 5: "c5", 9: "c9"}
 
 
+@few_cases(1)
 @pytest.mark.parametrize(
     "how", ["", ", partition_by: ['bucket(3, id)']", pytest.param(", write: copy-on-write", marks=long_only)]
 )

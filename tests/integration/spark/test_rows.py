@@ -19,7 +19,7 @@ from firn.log import published_configs
 from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import START, Lake, ndjson
 from tests.integration.spark.test_commit import letters
-from tests.soak import seeds
+from tests.soak import few_cases, seeds
 
 pytestmark = pytest.mark.spark
 
@@ -50,6 +50,7 @@ def known(row: Row, place: bytes | None) -> RowChange:
     return RowChange(op, (row["id"],), place, order, None if op == "d" else row, frozenset(), "users")
 
 
+@few_cases(1)
 @HOMES
 @pytest.mark.parametrize("seed", seeds(1, 20))
 @pytest.mark.parametrize("settings", ["", "    order_by: [at, v]\n"], ids=["by arrival", "by two fields"])

@@ -17,6 +17,7 @@ from firn_spark.merge import column_decoder
 from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake, ndjson
 from tests.integration.spark.test_commit import config, event, letters
+from tests.soak import few_cases
 
 pytestmark = pytest.mark.spark
 
@@ -45,6 +46,7 @@ def kinds(lake: Lake) -> dict[str, str]:
     return {field.name: str(field.field_type) for field in fields if not field.name.startswith("_")}
 
 
+@few_cases(1)
 @HOMES
 @pytest.mark.parametrize("mode", ["mirror", "append"])
 def test_dead_letters_leave_the_columns_as_they_are(

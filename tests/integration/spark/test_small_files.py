@@ -22,6 +22,7 @@ from tests.integration.spark.committing import Died, Loss, files_of
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_audit import audited
 from tests.integration.spark.test_commit import config, event
+from tests.soak import few_cases, long_only
 
 pytestmark = pytest.mark.spark
 
@@ -113,6 +114,7 @@ def test_files_become_few_and_nothing_else_changes(lake: Make, monkeypatch: pyte
     assert [row["id"] for row in one.rows("lake.t") if row["id"] in (1, 9)] == [9]
 
 
+@long_only
 def test_large_tables_keep_their_large_files_and_get_one_file_of_deletes(
     lake: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,6 +132,7 @@ def test_large_tables_keep_their_large_files_and_get_one_file_of_deletes(
     assert [found[n]["v"] for n in range(1, 7)] == ["x"] * 5 + ["row 6 " * 20]
 
 
+@few_cases(1)
 @pytest.mark.parametrize(
     "rule",
     [
@@ -199,6 +202,7 @@ def test_a_merge_that_a_commit_overtakes_changes_nothing(
     assert [n for n, _ in id_and_v(one)] == [4, 50, 51]
 
 
+@long_only
 def test_a_commit_that_a_merge_overtakes_looks_again(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,6 +227,7 @@ def test_a_commit_that_a_merge_overtakes_looks_again(
     assert [(row["id"], row["v"]) for row in one.rows("lake.t")] == [(4, "again")]
 
 
+@long_only
 def test_answers_lost_at_the_merge_lose_nothing(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -260,6 +265,7 @@ def test_answers_lost_at_the_merge_lose_nothing(
     assert epochs_of(table, "spec") == list(range(1, 15))
 
 
+@few_cases(2)
 @pytest.mark.parametrize("error", [StorageUnavailable("away"), UnknownOutcome("no answer"), Died("killed")])
 @pytest.mark.parametrize("written", [False, True], ids=["before", "after"])
 def test_a_file_that_could_not_be_written_is_written_again_by_the_next_try(

@@ -21,7 +21,7 @@ from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_appending import Died, dying
 from tests.integration.spark.test_commit import GONE, config, event
-from tests.soak import LONG
+from tests.soak import LONG, few_cases
 
 pytestmark = pytest.mark.spark
 
@@ -94,6 +94,7 @@ PLAIN = "key: [id]"
 REWRITTEN = "key: [id], write: copy-on-write, partition_by: ['bucket(3, id)', 'truncate(50, n)']"
 
 
+@few_cases(1)
 @HOMES
 @pytest.mark.parametrize(
     ("seed", "events", "keys", "count", "table"),

@@ -25,6 +25,7 @@ from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import event, letters
 from tests.integration.spark.test_pipelines_rebuild import rebuilt
+from tests.soak import few_cases
 
 pytestmark = pytest.mark.spark
 
@@ -104,6 +105,7 @@ def test_rows_are_joined_with_what_came_beside_them_and_stay_what_they_were(
     assert [one.by["rich"]["lake.customers"] for one in found] == [Joined(*one) for one in joined]
 
 
+@few_cases(1)
 @pytest.mark.parametrize("fate", ["before", "after", "lost"])
 def test_a_commit_that_is_killed_or_unanswered_is_in_once(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fate: str

@@ -11,6 +11,7 @@ from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event
 from tests.integration.spark.test_mixed_ranges import several
 from tests.integration.spark.test_specification import change
+from tests.soak import few_cases
 
 pytestmark = pytest.mark.spark
 
@@ -30,6 +31,7 @@ def check(one: Lake, told: list[list[dict[str, Any]]]) -> None:
     assert sorted(tuple(made[name] for name in names) for made in one.rows("lake.t")) == expected
 
 
+@few_cases(1)
 @HOMES
 @pytest.mark.parametrize(("last", "write"), [("u", "merge-on-read"), ("d", "copy-on-write")])
 def test_a_row_that_loses_values_to_a_late_truncate_and_gets_another_change_is_one(
@@ -44,6 +46,7 @@ def test_a_row_that_loses_values_to_a_late_truncate_and_gets_another_change_is_o
     check(lake(config(f"key: [id], write: {write}")), told)
 
 
+@few_cases(1)
 @HOMES
 @pytest.mark.parametrize("other", [None, 40, 70])
 def test_a_truncate_is_newer_than_what_has_no_position(lake: Callable[[str], Lake], other: int | None) -> None:

@@ -24,7 +24,7 @@ from tests.integration.spark.engine_types import told
 from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake, ndjson
 from tests.integration.spark.test_commit import event, letters, with_schema
-from tests.soak import times
+from tests.soak import few_cases, times
 
 pytestmark = pytest.mark.spark
 
@@ -236,6 +236,7 @@ def as_json(name: str, value: Any) -> Any:
     return value
 
 
+@few_cases(1)
 @HOMES
 @pytest.mark.parametrize("way", ["plain", "debezium"])
 def test_a_value_of_any_type_is_the_same_to_each_reader(

@@ -19,6 +19,7 @@ from firn_spark.tables import fence
 from tests.integration.spark.committing import Died
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config
+from tests.soak import few_cases
 
 pytestmark = pytest.mark.spark
 
@@ -133,6 +134,7 @@ FOREIGN: dict[str, tuple[str, int, str, str]] = {
 }
 
 
+@few_cases(1)
 @pytest.mark.parametrize("what", FOREIGN)
 def test_what_care_does_not_know_of_others_is_refused_with_the_reason(lake: Lake, what: str) -> None:
     more, version, change, why = FOREIGN[what]
@@ -166,6 +168,7 @@ def test_a_tag_and_a_branch_of_the_owner_stay_and_so_does_what_a_writer_resumes_
     assert lake.spark.sql("SELECT COUNT(*) FROM firn.reports.one VERSION AS OF 'theirs'").collect()[0][0] == 28
 
 
+@few_cases(1)
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_job_that_dies_leaves_the_rows_and_the_next_one_goes_on(
     lake: Lake, when: str, monkeypatch: pytest.MonkeyPatch

@@ -11,6 +11,7 @@ from firn_lake.lake import Lake as Reader
 from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event, letters, with_schema
+from tests.soak import few_cases
 
 pytestmark = pytest.mark.spark
 Make = Callable[[str], Lake]
@@ -34,6 +35,7 @@ def told(one: Lake, name: str = "doc") -> dict[int, str | None]:
     return by_spark
 
 
+@few_cases(1)
 @HOMES
 @pytest.mark.parametrize("write", ["", ", write: copy-on-write"])
 def test_json_in_any_form_is_one_variant_through_updates_and_compaction(

@@ -16,6 +16,7 @@ from tests.integration.spark.homes import commit_in
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event
 from tests.rest_catalog import RestServer, rest_server
+from tests.soak import few_cases
 
 pytestmark = pytest.mark.spark
 
@@ -75,6 +76,7 @@ class VendedLake(Lake):
         self.catalog: Any = open_catalog(self.catalog_uri, self.warehouse, {})
 
 
+@few_cases(1)
 @pytest.mark.parametrize("home", ["driver", "slices"])
 @pytest.mark.parametrize("how", ["apart", "config"])
 def test_a_job_reads_and_writes_a_tables_files_with_the_keys_that_came_with_it(

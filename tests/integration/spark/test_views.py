@@ -21,7 +21,7 @@ from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import event
 from tests.integration.spark.test_pipelines_rebuild import rebuilt
 from tests.integration.spark.test_random_histories import histories
-from tests.soak import LONG, seeds
+from tests.soak import LONG, few_cases, long_only, seeds
 
 pytestmark = pytest.mark.spark
 
@@ -172,6 +172,7 @@ class Dies:
         return landing
 
 
+@few_cases(1)
 @pytest.mark.parametrize("landed", ["before", "after", "unsure"])
 def test_a_job_that_dies_at_a_view_is_made_good_by_the_next(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, landed: str
@@ -196,6 +197,7 @@ def test_a_job_that_dies_at_a_view_is_made_good_by_the_next(
         assert times == [str(one + 1) for one in range(n + 1)]
 
 
+@long_only
 def test_what_others_do_to_tables_and_views_is_made_good(spark: SparkSession, tmp_path: Path) -> None:
     """Compaction changes nothing; rows that others write into a table count, and those in a view are found out."""
     lake = Lake(spark, tmp_path, config(VIEWS))

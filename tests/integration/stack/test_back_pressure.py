@@ -14,6 +14,7 @@ import pytest
 import firn
 from firn.client import Retry
 from tests.integration.stack.test_stack import CONFIG, Running, change, staged, start
+from tests.soak import long_only
 
 pytestmark = pytest.mark.stack
 assert start  # the fixture
@@ -87,6 +88,7 @@ def test_a_full_backlog_is_a_429_until_the_dispatcher_says_otherwise(
     assert any(line.startswith('firn_api_requests_total{status="429"} ') for line in shown)
 
 
+@long_only
 def test_the_rate_limit_asks_to_wait_and_whoever_waits_is_served(start: Callable[..., Running]) -> None:
     running = start("--rate", "1000").ready()
     assert post(running, [change(n) for n in range(60)])[0] == 202  # it may leave the bucket in debt
@@ -103,6 +105,7 @@ def test_the_rate_limit_asks_to_wait_and_whoever_waits_is_served(start: Callable
     assert time.monotonic() - began > 5, "7 kB and more at 1 kB a second, 2 kB at once"
 
 
+@long_only
 def test_a_streams_own_rate_is_kept_within_a_tenth(start: Callable[..., Running], tmp_path: Path) -> None:
     rate, seconds = 20_000, 8
     (tmp_path / "firn.yaml").write_text(CONFIG.replace("    tables:", "    rate: 20KB/s\n    tables:"))

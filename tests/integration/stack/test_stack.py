@@ -19,7 +19,7 @@ import pytest
 from firn_lake.catalogs.catalog import open_catalog
 from firn_local import tether
 from firn_local.environment import REPOSITORY
-from tests.soak import long_only
+from tests.soak import few_cases, long_only
 
 pytestmark = pytest.mark.stack
 any_client: Any = boto3.session.Session().client
@@ -249,6 +249,7 @@ def test_a_second_stack_on_the_folder_says_which_one_runs_and_exits_2(start: Cal
     assert first.call("GET", "/_firn/health")[0] == 200
 
 
+@few_cases(1)
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGKILL])
 def test_no_process_is_left_when_the_stack_ends_during_a_job(
     start: Callable[..., Running], tmp_path: Path, sign: signal.Signals
@@ -284,6 +285,7 @@ def test_a_changed_configuration_is_published_and_a_wrong_one_is_not(
     assert "stays in use" in output
 
 
+@few_cases(1)
 @pytest.mark.parametrize(
     ("text", "says"), [("streams: [\n", "firn.yaml:"), (CONFIG.replace("key:", "kee:"), "kee")], ids=["yaml", "key"]
 )

@@ -24,6 +24,7 @@ from firn.log.store import ObjectWriter, Store, paths
 from firn.settings import Settings
 from firn_lake import query_process, query_responses
 from firn_lake.query_process import NotStarted, QueryProcess
+from tests.soak import few_cases
 from tests.unit.functions.test_query import ask, loaded, post
 from tests.unit.functions.test_query import catalog as catalog
 from tests.unit.functions.test_query import store as store
@@ -51,6 +52,7 @@ def bound(app: ModuleType, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> 
     monkeypatch.setattr(app, "staging", lambda: changed)
 
 
+@few_cases(1)
 @pytest.mark.parametrize(
     ("with_signal", "status", "code", "message"),
     [
@@ -116,6 +118,7 @@ def stop_next(app: ModuleType, first: int) -> None:
     os.kill(worker_of(app), signal.SIGSTOP)
 
 
+@few_cases(1)
 @pytest.mark.parametrize(
     ("settings", "sql", "message"),
     [

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from firn_lake.catalogs.catalog import open_catalog
-from tests.soak import LONG, long_only
+from tests.soak import LONG, few_cases, long_only
 
 _MB = 1024 * 1024
 # A row is 256 bytes that do not compress: 100 MB in one file, 1 GB in `make soak`.
@@ -65,6 +65,7 @@ def run(folder: Path, what: str) -> tuple[object, int]:
     return found, arrow
 
 
+@few_cases(1)
 @pytest.mark.parametrize(
     ("what", "expected"),
     [

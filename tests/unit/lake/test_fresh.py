@@ -40,7 +40,7 @@ from tests.integration.spark.spark_lake import ndjson
 from tests.integration.spark.test_commit import GONE, config, event, with_schema
 from tests.integration.spark.test_specification import PARTITIONS, change, history
 from tests.memory_table import MemoryTable
-from tests.soak import times
+from tests.soak import few_cases, times
 
 NAMES = ("id", "v", "w", "n")
 _ROW: dict[str, Any] = {"id": 1, "v": "long", "w": "w", "n": 1}
@@ -147,6 +147,7 @@ def ground(tmp_path: Path) -> Iterator[Ground]:
     made.catalog.close()
 
 
+@few_cases(2)
 @pytest.mark.parametrize("tables", ["t", "abc"])
 @pytest.mark.parametrize(("seed", "events", "keys"), [(seed, 60, 5) for seed in range(times(3, 200, 5))])
 def test_any_history_cut_anywhere_gives_the_rows_of_the_specification(

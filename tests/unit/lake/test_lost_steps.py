@@ -21,7 +21,7 @@ from firn_lake.catalogs.catalog import open_catalog
 from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
 from firn_lake.refs.expiry import expire
-from tests.soak import LONG
+from tests.soak import LONG, few_cases
 
 SCHEMA: Final = pa.schema([("id", pa.int64()), ("v", pa.string())])
 FAULTS: Final = ("refused", "lost", "dies before", "dies after")
@@ -142,6 +142,7 @@ def looks(table: LakeTable) -> Any:
     return read, told, list(table.columns()), len(table.iceberg.metadata.snapshots)
 
 
+@few_cases(6)
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_step_that_fails_leaves_the_table_before_or_after_the_change(

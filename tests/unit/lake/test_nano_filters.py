@@ -18,7 +18,7 @@ from firn_lake.encoding import encoded
 from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
 from firn_lake.reading.versions import BadFilter
-from tests.soak import times
+from tests.soak import few_cases, times
 
 FIRST, LAST, NOW = -(2**63), 2**63 - 1, 1_700_000_000_123_456_789
 VALUES: Final = [FIRST, -1_000_000_000, -1, 0, 1, NOW - 1, NOW, NOW + 1, NOW + 10**14, LAST, None]
@@ -50,6 +50,7 @@ NEAR: Final = st.sampled_from([one for one in VALUES if one is not None]).flatma
 )
 
 
+@few_cases(1)
 @pytest.mark.parametrize("by", [[], ["hour(at)", "bucket(3, zoned)"], ["year(zoned)"]])
 def test_a_filter_takes_the_rows_that_whole_numbers_take(catalog: Catalog, by: list[str]) -> None:
     table = table_of(catalog, by)

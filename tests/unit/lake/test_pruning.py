@@ -24,6 +24,7 @@ from firn_lake.reading.pruning import VERDICTS
 from firn_lake.reading.unreadable import UnreadableFile
 from firn_lake.reading.versions import BadFilter
 from tests.filtering import NAMES, filters, row
+from tests.soak import few_cases
 
 SCHEMA = Schema(
     NestedField(1, "n", LongType()),
@@ -74,6 +75,7 @@ def days(tmp_path_factory: pytest.TempPathFactory) -> Any:
     catalog.close()
 
 
+@few_cases(4)
 @pytest.mark.parametrize("seed", range(25))
 def test_what_is_read_is_what_pyiceberg_plans_without_what_the_files_themselves_deny(
     days: tuple[LakeTable, dict[str, list[dict[str, Any]]]], seed: int

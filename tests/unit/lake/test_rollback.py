@@ -21,7 +21,7 @@ from firn_lake.refs.rollback import BACK_TO, CannotRollBack
 from firn_lake.tables import list_tables
 from firn_lake.writing.commit import MovedOn
 from firn_lake.writing.stream_ownership import FedByStream
-from tests.soak import seeds
+from tests.soak import few_cases, seeds
 from tests.unit.lake.row_delta import data_files, row_delta
 
 COLUMNS = pa.schema([("id", pa.int64()), ("note", pa.string()), ("_firn_pos", pa.binary())])
@@ -258,6 +258,7 @@ def a_delta(table: Table, folder: Path, dice: random.Random, epoch: int) -> None
             row_delta(table, folder, gone, more, {"firn.epoch.shop": str(epoch)})
 
 
+@few_cases(1)
 @pytest.mark.parametrize("seed", seeds(3, 50))
 def test_any_history_is_rolled_back_to_any_of_its_moments(
     table: LakeTable, made: Table, tmp_path: Path, seed: int

@@ -27,7 +27,7 @@ from firn_lake.writing import lineage_snapshot
 from firn_lake.writing.commit import land
 from firn_lake.writing.lineage_snapshot import LineageSnapshot, entries_of, first_row_id, manifests_of
 from firn_spark.tables.deletion_vectors import decoded, puffin
-from tests.soak import seeds, times
+from tests.soak import few_cases, seeds, times
 
 SCHEMA: Final = pa.schema([("id", pa.int64()), ("v", pa.string()), ("p", pa.int32())])
 _FILE: Final = lineage_snapshot._FILE
@@ -148,6 +148,7 @@ def given(step: int, columns: list[str], ids: list[int], word: str) -> tuple[pa.
     return pa.Table.from_pylist(rows, schema), told
 
 
+@few_cases(1)
 @pytest.mark.parametrize("partitioned", [False, True])
 @pytest.mark.parametrize("seed", seeds(2, 60))
 def test_any_history_with_vectors_keeps_rows_and_which_they_are(

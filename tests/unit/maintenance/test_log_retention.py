@@ -18,6 +18,7 @@ from firn.rebuild.plan import CannotRebuild
 from firn.rebuild.plan import plan as plan_rebuild
 from tests.faults.calls import Counting, Died, Fault, WatchedStore
 from tests.model.lake_contract import ORDERS, STREAM, Stream, event
+from tests.soak import few_cases
 from tests.unit.audit.audited import Ground, audited, typed
 
 DAY = timedelta(days=1)
@@ -156,6 +157,7 @@ def test_a_note_that_is_lost_or_broken_only_costs_a_second_look(stream: Stream) 
         assert sweep(stream.store, STREAM, late).upto == 3
 
 
+@few_cases(2)
 @pytest.mark.parametrize("fault", ["refused", "lost before", "lost after", "dies before", "dies after"])
 def test_whatever_fails_the_next_sweep_ends_it(fault: Fault, ground: Ground) -> None:
     """The n-th call fails, for n upward until a sweep in which nothing failed."""

@@ -19,6 +19,7 @@ from infra.package.measurement import MEGABYTE, Measured, NotBuilt
 from infra.package.measurement import measure as measure_all
 from infra.package.sbom import document
 from infra.package.upload import upload
+from tests.soak import long_only
 
 any_client: Any = boto3.session.Session().client
 
@@ -70,6 +71,7 @@ def test_no_function_may_be_larger_than_lambda_takes(tmp_path: Path) -> None:
     assert one.problems == ("241.0 MB unzipped, of 240",)
 
 
+@long_only
 def test_a_slow_import_breaks_the_budget(tmp_path: Path) -> None:
     busy = "import time\nwhile time.process_time() < 0.3: pass"
     (one,) = measure(built(tmp_path, library=busy), runs=3)

@@ -18,6 +18,7 @@ from firn.log import cuts, epochs, published_configs
 from firn.runs.session_policy import LONGEST, policy
 from firn.settings import Settings
 from firn.views.view_sources import sources_of
+from tests.soak import few_cases
 from tests.unit.dispatch.jobs_list import NOW
 from tests.unit.log.storage_faults import FaultyStore
 
@@ -201,6 +202,7 @@ def test_a_name_that_is_no_path_allows_its_namespace() -> None:
     assert not allowed(text, "warehouse/bank/mixed_case-68a1f14a24/data/x", "acme-lake")
 
 
+@few_cases(2)
 @pytest.mark.parametrize("tables", [1, 5, 20, 300])
 @pytest.mark.parametrize("count", [1, 3, 50])
 @pytest.mark.parametrize("catalog", ["", "glue://"])

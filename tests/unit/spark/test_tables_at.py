@@ -24,6 +24,7 @@ from firn_sql.views.source_tables import source_table
 from firn_sql.views.stored import stored
 from firn_sql.views.sums import with_sums
 from firn_sql.views.view_connection import connected
+from tests.soak import few_cases
 
 ONE = "0193b9a2-7c1e-7000-8000-000000000001"
 Rows = Sequence[tuple[Any, ...]]
@@ -194,6 +195,7 @@ def test_groups_of_documents_in_lists_are_told_apart_as_texts() -> None:
     check("SELECT [CAST(j AS JSON)] AS d, sum(n) AS s FROM t GROUP BY d", {"t": (t, rows, rows[1:])})
 
 
+@few_cases(3)
 @pytest.mark.parametrize(
     "form",
     ["{0}", "[{0}]", "{{'a b': {0}, 'c''': 1}}", "[[{0}], NULL]", "map(['k'], [{0}])", "{{'x': [{{'y': {0}}}]}}"],
@@ -222,6 +224,7 @@ def test_a_union_reads_no_table_as_a_whole(files: list[tuple[str, ...]], sql: st
     assert files.count(("*",)) == 4, "what it is compared with alone"
 
 
+@few_cases(2)
 @pytest.mark.parametrize("sql", [
     "SELECT s, count(*) AS k FROM (SELECT a, sum(x) AS s FROM t GROUP BY a) GROUP BY s",
     "SELECT DISTINCT s FROM (SELECT a, avg(x) AS s FROM t GROUP BY a)",
@@ -242,6 +245,7 @@ def test_groups_of_sums_of_floating_point_are_found_again(sql: str) -> None:
 NUMBERS = "SELECT id, code FROM t WHERE regexp_full_match(code, '[0-9]+')"
 
 
+@few_cases(3)
 @pytest.mark.parametrize("sql", [
     f"SELECT w.id, u.c FROM ({NUMBERS}) w JOIN u ON w.code = u.id",
     f"SELECT w.id, u.c FROM ({NUMBERS}) w FULL JOIN u ON w.code = u.id",
@@ -262,6 +266,7 @@ def test_a_text_that_the_query_leaves_out_is_compared_with_no_number(sql: str) -
         check(sql, {"t": (t, rows, change), "u": (u[0], u[1], u[1])})
 
 
+@few_cases(3)
 @pytest.mark.parametrize(
     ("condition", "column"),
     [
@@ -300,6 +305,7 @@ def test_rows_that_time_passes_are_looked_for_between_two_ends(
     assert bool(found) == (column != "*")
 
 
+@few_cases(2)
 @pytest.mark.parametrize(
     "sql",
     [
