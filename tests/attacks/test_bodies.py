@@ -12,6 +12,7 @@ import pytest
 
 from tests import soak
 from tests.attacks.hostile_bodies import ATTACKS
+from tests.soak import long_only
 
 ROOT = Path(__file__).parents[2]
 MOST_CPU, MOST_MEMORY = 2.0, 256.0
@@ -63,6 +64,7 @@ def test_mutated_bodies_are_never_a_5xx_nor_dear() -> None:
     assert statuses[202] > count // 10  # the mutations leave enough to be taken
 
 
+@long_only
 def test_a_queue_message_of_too_many_events_is_one_dead_letter_and_the_good_ones_are_staged() -> None:
     too_many, together = told("QUEUE")
     print(f"22 of 85,000 events and a good one: {too_many}; 12 of 20,000 and a good one: {together}")

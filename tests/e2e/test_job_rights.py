@@ -13,6 +13,7 @@ from firn_local.calls import Call
 from firn_local.environment import TEMPLATE
 from firn_local.stack import Options, Stack
 from tests.integration.stack.granted import BY_EMR, differences, forget_aws, grants, with_what_holds_it
+from tests.soak import long_only
 from tests.unit.runs.test_session_policy import allowed, permits
 
 pytestmark = [pytest.mark.stack, pytest.mark.spark]
@@ -71,6 +72,7 @@ def change(number: int, table: str = "orders", op: str = "c") -> dict[str, Any]:
     return {"op": op, "before": row if op == "d" else None, "after": row if op == "c" else None, "source": source}
 
 
+@long_only
 def test_a_job_does_what_its_role_and_its_policy_allow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     forget_aws()
     (tmp_path / "firn.yaml").write_text(CONFIG)

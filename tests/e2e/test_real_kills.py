@@ -104,6 +104,7 @@ def logged_row(n: int) -> dict[str, Any]:
     return {"op": "c", "after": {"n": n}, "source": source | {"sequence": json.dumps([str(n), str(n + 1)])}}
 
 
+@long_only
 def test_jobs_killed_at_seeded_moments_leave_each_epoch_in_one_snapshot(running: Running) -> None:
     stack = running.stack
     kills = times(1, 30)

@@ -24,7 +24,7 @@ from tests.property.test_audit_rows import WAYS, Damaged
 from tests.soak import times
 from tests.unit.audit.audited import row_audited
 
-CASES = times(1_000, 100_000)
+CASES = times(500, 100_000)
 NAMES = ["k", "v", "w"]
 DAMAGES = ("lose", "double", "stale", "alter", "invent", "position", "adopt", "another")
 

@@ -72,7 +72,7 @@ QUERIES = [
 
 
 @given(query=queries(base=BASE), state=STATES, changes=CHANGES, moments=MOMENTS)
-@settings(max_examples=times(60, 20_000, 100), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=times(25, 20_000, 100), deadline=None, suppress_health_check=list(HealthCheck))
 def test_random_queries(query: tuple[str, Columns], state: State, changes: Any, moments: Moments) -> None:
     assume(ASKS.search(query[0]))
     check_refresh(query[0], state, changes, KNOWN, moments)

@@ -329,7 +329,7 @@ def test_random_queries(query: tuple[str, Columns], state: State, changes: Any) 
 
 
 @given(query=queries(), state=STATES)
-@settings(max_examples=times(40, 10_000, 100), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=times(20, 10_000, 100), deadline=None, suppress_health_check=list(HealthCheck))
 def test_a_plan_is_what_random_sql_says(query: tuple[str, Columns], state: State) -> None:
     sql = query[0].replace("any_value", "min")
     assume(

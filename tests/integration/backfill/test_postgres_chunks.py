@@ -28,6 +28,7 @@ from firn.sources.postgres.row_form import RowForm, SourceColumn
 from firn.sources.postgres.type_catalog import TypeCatalog
 from firn_spark.backfill.chunk_task import Cancelled
 from tests.integration.backfill.in_process import CONFIG, Backfill, connected
+from tests.soak import times
 
 # A column of each type, and values of it as PostgreSQL writes them.
 TYPES = {
@@ -407,7 +408,7 @@ def test_every_row_is_in_one_chunk_whatever_the_type_of_its_key(server: Session,
     server.rows("CREATE TYPE mood AS ENUM ('z', 'B', E'a\\\\')")
     server.rows("CREATE TYPE pair AS (a int, b text)")
     server.rows("CREATE COLLATION loose (provider = icu, locale = 'und-u-ks-level1', deterministic = false)")
-    for number, (kind, value) in enumerate(KEYS.items()):
+    for number, (kind, value) in enumerate(list(KEYS.items())[:: times(3, 1)]):
         server.rows(f'CREATE TABLE t ("K" {kind}, n int, v text, PRIMARY KEY ("K", n))')
         plain = kind.partition(" COLLATE")[0]
         rows = f"SELECT (({value})::text)::{plain}, n % 20, repeat('x', 200) FROM generate_series(1, 60) n"

@@ -21,7 +21,7 @@ from firn_spark.driver import small_files
 from tests.applying import applied, rows_of
 from tests.integration.spark.spark_lake import CORPUS, Lake, values
 from tests.integration.spark.test_changes import merge
-from tests.soak import LONG, few_cases
+from tests.soak import LONG, long_only
 
 pytestmark = pytest.mark.spark
 
@@ -95,7 +95,7 @@ def plain(rows: Any) -> Counter[str]:
     return Counter(repr(sorted((OLD if name == NEW else name, value) for name, value in row.items())) for row in rows)
 
 
-@few_cases(1)
+@long_only
 @pytest.mark.parametrize("write", ["merge-on-read", "copy-on-write"])
 def test_every_snapshot_and_every_two_of_them(lake: Callable[[str], Lake], write: str) -> None:
     epochs = delivered(EPOCHS[write])

@@ -135,6 +135,7 @@ def test_changes_across_a_new_a_renamed_and_a_widened_column(lake: Make) -> None
     assert table.read(as_of=first, filter="v = 'a'").count() == 1
 
 
+@long_only
 def test_changes_across_a_column_that_got_another_type(lake: Make) -> None:
     one = lake(config())
     one.land([event("c", 1, {"id": 1, "v": 7}), event("c", 2, {"id": 2, "v": 8}), event("c", 3, {"id": 3, "v": None})])

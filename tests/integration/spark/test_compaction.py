@@ -118,6 +118,7 @@ def test_files_become_few_and_nothing_else_changes(lake: Make, rule: str) -> Non
         assert id_and_v(one) == folded(4) + more
 
 
+@long_only
 def test_facts_are_written_anew_and_still_count(lake: Make) -> None:
     one = lake(config())
     land(one, 8)
@@ -418,6 +419,7 @@ def test_a_budget_is_kept_and_a_dry_run_says_what_would_be_done(lake: Make) -> N
     assert compact(one, Compaction(on=False)) == Compacted()
 
 
+@long_only
 def test_tables_that_firn_does_not_understand_are_left_alone(lake: Make) -> None:
     one = lake(config())
     land(one, 6)

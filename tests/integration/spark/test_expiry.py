@@ -224,6 +224,7 @@ def test_commits_and_expiry_may_come_between_each_other(
     assert audited(one).differences == []
 
 
+@long_only
 @pytest.mark.usefixtures("few")
 def test_a_tag_that_is_made_meanwhile_is_not_taken_away(lake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     one = lake(config())
@@ -401,6 +402,7 @@ def test_old_facts_go_in_two_turns(lake: Make) -> None:
     assert one.line("lake.t")["dead"] == 1
 
 
+@long_only
 @pytest.mark.usefixtures("few")
 def test_a_table_that_shares_its_files_is_left_alone(lake: Make) -> None:
     one = lake(config())

@@ -83,6 +83,7 @@ def test_old_snapshots_go_in_one_commit_that_moves_main(lake: RestLake) -> None:
     whole(lake)
 
 
+@long_only
 def test_a_table_and_its_memory_of_deletes_are_cared_for_together(lake: RestLake) -> None:
     lake.land([event("d", 100, None, {"id": 3})])
     lake.land([event("c", 110, {"id": 3, "v": "v3"})])

@@ -150,6 +150,7 @@ def test_a_table_that_is_written_copy_on_write_loses_rows_of_them(
     assert values(one) == [tuple(row(n).values()) for n in range(3, 10)] + [(15, "new", "w15"), (30, "v30", "w30")]
 
 
+@long_only
 @few_cases(1)
 @HOMES
 @pytest.mark.parametrize("rule", ["write: copy-on-write", "format: 3"])

@@ -215,6 +215,7 @@ def test_a_second_vector_beside_a_live_one_is_never_committed(lake: Make) -> Non
     assert len(by_both(one)) == 4
 
 
+@long_only
 def test_a_vector_of_a_data_file_that_a_merge_removed_meanwhile_is_never_committed(
     lake: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,6 +237,7 @@ def test_a_vector_of_a_data_file_that_a_merge_removed_meanwhile_is_never_committ
     assert (int(summary["total-records"]), int(summary["total-position-deletes"])) == (5, 0)
 
 
+@long_only
 def test_an_audit_finds_a_second_vector_that_another_writer_added_and_care_leaves_the_table_alone(lake: Make) -> None:
     one = lake(config(THREE))
     one.land([event("c", 10 + n, row(n)) for n in range(6)])

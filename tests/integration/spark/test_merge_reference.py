@@ -14,7 +14,7 @@ from tests.integration.spark.committing import files_of
 from tests.integration.spark.homes import commit_in
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import event
-from tests.soak import LONG, SEED, few_cases, times
+from tests.soak import LONG, SEED, long_only, times
 
 pytestmark = pytest.mark.spark
 
@@ -90,7 +90,7 @@ TABLES = [
 ]
 
 
-@few_cases(1)
+@long_only
 @pytest.mark.parametrize(("partitions", "write", "then", "home"), TABLES if LONG else TABLES[1:2])
 def test_the_engine_does_what_merge_does(
     spark: SparkSession,

@@ -266,6 +266,7 @@ def test_a_first_epoch_of_only_deletes_is_remembered(lake: Make) -> None:
     assert {key: row["v"] for key, row in one.by_key("lake.t", "id").items()} == {2: "newer"}
 
 
+@long_only
 def test_a_first_epoch_of_only_a_truncate_is_remembered(lake: Make) -> None:
     one = lake(config())
     one.land([event("t", 50)])
@@ -283,6 +284,7 @@ def test_a_truncate_between_epochs_counts_for_rows_that_come_later(lake: Make) -
     assert {key: row["v"] for key, row in one.by_key("lake.t", "id").items()} == {2: "b"}
 
 
+@long_only
 def test_of_two_changes_with_one_order_by_value_the_same_wins_in_both_orders(lake: Make) -> None:
     one = lake(config(stream="    order_by: version\n"))
 
@@ -296,6 +298,7 @@ def test_of_two_changes_with_one_order_by_value_the_same_wins_in_both_orders(lak
     assert [row["v"] for row in one.rows("lake.t")] == [row["v"] for row in one.rows("lake.other")]
 
 
+@long_only
 def test_below_the_floor_an_absent_key_is_too_old_and_a_live_one_is_not(lake: Make) -> None:
     one = lake(config())
     one.land(

@@ -19,6 +19,7 @@ from firn_local.spark_submit import java_options
 from infra.package import job, measurement
 from tests.e2e.conftest import packaged_job
 from tests.integration.spark.spark_lake import START, ndjson
+from tests.soak import long_only
 
 pytestmark = pytest.mark.spark
 
@@ -38,6 +39,7 @@ def order(number: int) -> dict[str, object]:
     return {"before": None, "after": {"id": number, "total": "1.50"}, "op": "c", "source": source, "ts_ms": 1}
 
 
+@long_only
 def test_the_packaged_job_commits_outside_of_the_source_tree(tmp_path: Path) -> None:
     code, work = packaged_job(), tmp_path / "work"
     manifest = json.loads((code / job.MANIFEST).read_text())

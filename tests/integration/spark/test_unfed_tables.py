@@ -19,7 +19,7 @@ from firn_spark.tables import fence
 from tests.integration.spark.committing import Died
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config
-from tests.soak import few_cases
+from tests.soak import few_cases, long_only
 
 pytestmark = pytest.mark.spark
 
@@ -93,6 +93,7 @@ def test_what_is_not_named_is_never_touched(lake: Lake) -> None:
     assert table_health.read(lake.store, unfed.HEALTH).keys() == {"look:others.*"}
 
 
+@long_only
 def test_what_is_named_has_few_files_and_snapshots_and_the_same_rows(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,7 +48,7 @@ from tests.integration.spark.test_commit import event
 from tests.integration.spark.test_pipelines_rebuild import rebuilt
 from tests.property.test_views import COLUMNS, QUERIES, bag, queries
 from tests.property.test_views import Tables as MadeTables
-from tests.soak import SEED, few_cases, long_only, seeds, times
+from tests.soak import SEED, long_only, seeds, times
 
 pytestmark = pytest.mark.spark
 
@@ -425,7 +425,7 @@ def test_whatever_happens_each_random_view_is_its_query(
         print(history.told(), flush=True)
 
 
-@few_cases(1)
+@long_only
 @pytest.mark.parametrize(
     "fault", ["dies after", "lost after", *(pytest.param(one, marks=long_only) for one in FAULTS if "after" not in one)]
 )

@@ -233,6 +233,7 @@ def test_a_rebuild_makes_a_view_again(spark: SparkSession, tmp_path: Path) -> No
     check(lake, {"lake.sums": SUMS}, ("lake.a",))
 
 
+@long_only
 def test_a_retyped_and_a_renamed_column_of_a_table_reach_its_views(spark: SparkSession, tmp_path: Path) -> None:
     views = {"lake.one": "SELECT w, max(n) AS top, sum(n) AS total FROM lake.a GROUP BY w"}
     lake = Lake(spark, tmp_path, config(views))

@@ -24,7 +24,7 @@ from firn.log.store import ObjectWriter, Store, paths
 from firn.settings import Settings
 from firn_lake import query_process, query_responses
 from firn_lake.query_process import NotStarted, QueryProcess
-from tests.soak import few_cases
+from tests.soak import few_cases, long_only
 from tests.unit.functions.test_query import ask, loaded, post
 from tests.unit.functions.test_query import catalog as catalog
 from tests.unit.functions.test_query import store as store
@@ -73,12 +73,14 @@ def test_a_worker_that_dies_is_an_answer_and_the_next_one_works(
     assert worker_of(app) != first
 
 
+@long_only
 def test_a_worker_that_died_while_nothing_was_asked_is_replaced(app: ModuleType) -> None:
     os.kill(worker_of(app), signal.SIGKILL)
     os.waitid(os.P_PID, worker_of(app), os.WEXITED | os.WNOWAIT)
     assert post(app, "SELECT 1 AS one")[0] == 200
 
 
+@long_only
 def test_a_worker_that_never_becomes_ready_is_replaced_in_time() -> None:
     process = QueryProcess()
     try:
@@ -155,6 +157,7 @@ def test_a_worker_that_kept_much_memory_is_replaced(app: ModuleType, monkeypatch
     assert worker_of(app) != first
 
 
+@long_only
 def test_a_query_ends_before_the_functions_time_does(app: ModuleType) -> None:
     class Context:
         aws_request_id = "1"
