@@ -96,7 +96,7 @@ def test_a_text_of_any_words_is_refused_or_its_tables_are_those_that_duckdb_read
     sql = "SELECT a FROM shop.orders " + " ".join(words)
     try:
         found = [TableName(*parts) for parts, _ in tables_in(sql)]
-        check_view(sql, found, {}, full=True)
+        check_view("x.v", sql, found, {}, full=True)
     except SqlRefused:
         return
     assert {one.identifier for one in found} == parsed(sql)
@@ -110,7 +110,7 @@ def test_any_text_is_refused_or_read(text: str) -> None:
     except ValueError:  # SqlRefused, or a name that no table may have
         return
     try:
-        check_view(text, found, {}, full=False)
+        check_view("x.v", text, found, {}, full=False)
     except SqlRefused:
         return
 
