@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firn_sql.check import check
-from firn_sql.partners import Lookup, TooLarge
+from firn_sql.isolation import TooLarge
+from firn_sql.partners import Lookup
 from firn_sql.transform import Result, Transform
 from tests.soak import times
 
@@ -57,7 +58,7 @@ def rows(**columns: st.SearchStrategy[Any]) -> st.SearchStrategy[list[dict[str, 
 def lookup(tables: Sequence[pa.Table], dice: random.Random, most: int) -> Lookup:
     """Of all rows with wanted values those, and some others; too much where they are more than `most`."""
 
-    def found(place: int, columns: Sequence[str], keys: pa.Table) -> pa.Table:
+    def found(place: int, columns: Sequence[str], keys: pa.Table, _most: int) -> pa.Table:
         table = tables[place]
         wanted = pa.array([True] * len(table), pa.bool_())
         for name in keys.column_names:
@@ -150,9 +151,9 @@ def test_what_is_too_much_of_one_value_is_looked_up_once_and_not_for_each_of_its
     asked: list[int] = []
     has = lookup([told], random.Random(1), 2)
 
-    def counted(place: int, columns: Sequence[str], keys: pa.Table) -> pa.Table:
+    def counted(place: int, columns: Sequence[str], keys: pa.Table, limit: int) -> pa.Table:
         asked.append(place)
-        return has(place, columns, keys)
+        return has(place, columns, keys, limit)
 
     for _ in range(2):  # another run may find another snapshot
         asked.clear()

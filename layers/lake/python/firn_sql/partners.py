@@ -3,14 +3,14 @@ follows from their values alone, so that whichever process joins an event gives 
 """
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import duckdb
 import pyarrow as pa
 
 from firn.config.sql_text import SqlRefused
-from firn_sql.isolation import isolate
+from firn_sql.isolation import TooLarge, isolate
 from firn_sql.joins import Join, Key
 from firn_sql.output_types import quoted
 from firn_sql.parse_tree import Node, Text, written
@@ -21,17 +21,36 @@ PARTNER: Final = "_firn_partner_{}"
 _FOUND: Final = "_firn_found"
 
 
-class TooLarge(Exception):
-    """Rows give more than a run may hold."""
-
-
 class Lookup(Protocol):
     """Whoever has the joined tables."""
 
-    def __call__(self, place: int, columns: Sequence[str], keys: pa.Table) -> pa.Table:
+    def __call__(self, place: int, columns: Sequence[str], keys: pa.Table, most: int) -> pa.Table:
         """These columns of all rows of the table of the join `place` whose values are among those of `keys`, a column
-        for each of the join's, without nulls. Rows of other combinations may be among them. Raises TooLarge."""
+        for each of the join's, without nulls. Rows of other combinations may be among them. Raises TooLarge where these
+        are more than `most` bytes."""
         ...
+
+
+class Remembered:
+    """A Lookup that is not asked again for a value of which there is too much: what is too much of one value is too
+    much of any that it is among."""
+
+    def __init__(self, lookup: Lookup) -> None:
+        self._lookup = lookup
+        self._too_much: dict[tuple[Any, ...], tuple[int, str]] = {}  # how much it is more than, by place and value
+
+    def __call__(self, place: int, columns: Sequence[str], keys: pa.Table, most: int) -> pa.Table:
+        """As Lookup says."""
+        for one in _each(keys) if self._too_much else ():
+            known, why = self._too_much.get((place, *one), (-1, ""))
+            if most <= known:
+                raise TooLarge(why)
+        try:
+            return self._lookup(place, columns, keys, most)
+        except TooLarge as error:
+            if len(keys) == 1:
+                self._too_much[(place, *next(_each(keys)))] = most, str(error)
+            raise
 
 
 class Partners:
@@ -83,31 +102,18 @@ class Partners:
         cast = f"TRY_CAST({column} AS {theirs}) AS its_{column}"
         return self._text.refuse(key.at, why, f"write a SELECT in place of the source, which gives {cast}")
 
-    def find(self, source: str, rows: pa.Table, lookup: Lookup) -> None:
-        """Makes the tables those of what these rows touch. Raises TooLarge, and what `lookup` raises."""
+    def find(self, source: str, rows: pa.Table, lookup: Lookup, most: int) -> None:
+        """Makes the tables those of what these rows touch. Raises what `lookup` raises."""
         for place, columns in enumerate(self._columns):
             keys = self._values(place, source, rows)
-            found = self._looked_up(place, columns, keys, lookup) if len(keys) else columns.empty_table()
+            found = lookup(place, columns.names, keys, most) if len(keys) else columns.empty_table()
             self._connection.register(_FOUND, found.select(columns.names).cast(columns))
             sorted_rows = self._connection.sql(f"SELECT * FROM {_FOUND} ORDER BY ALL").to_arrow_table()  # noqa: S608
             self._connection.unregister(_FOUND)
             self._register(place, sorted_rows)
 
-    def _looked_up(self, place: int, columns: pa.Schema, keys: pa.Table, lookup: Lookup) -> pa.Table:
-        """What is too much of one value is too much of any that it is among: it is not looked up again for each."""
-        known = self._too_much[place]
-        if known and (one := next((each for each in _each(keys) if each in known), None)) is not None:
-            raise TooLarge(known[one])
-        try:
-            return lookup(place, columns.names, keys)
-        except TooLarge as error:
-            if len(keys) == 1:
-                known[next(_each(keys))] = str(error)
-            raise
-
     def forget(self) -> None:
         """Lets go of the rows that were found."""
-        self._too_much: list[dict[tuple[Any, ...], str]] = [{} for _ in self._joins]
         for place, columns in enumerate(self._columns):
             self._register(place, columns.empty_table())
 
@@ -126,30 +132,6 @@ class Partners:
     def _register(self, place: int, rows: pa.Table) -> None:
         numbered = rows.append_column(PARTNER.format(place), pa.arange(0, len(rows)))
         self._connection.register(TABLE.format(place), numbered)
-
-
-def halves(
-    rows: pa.Table, attempt: Callable[[pa.Table], tuple[list[pa.Table], dict[int, str]]], row: str
-) -> tuple[list[pa.Table], dict[int, str]]:
-    """What an attempt at rows gives, at halves of them where all look up too much. `row`: the column with their
-    numbers."""
-    good: list[pa.Table] = []
-    failed: dict[int, str] = {}
-    pending = [rows]
-    while pending:
-        some = pending.pop()
-        try:
-            parts, bad = attempt(some)
-        except TooLarge as error:
-            if len(some) == 1:
-                failed[some[row][0].as_py()] = str(error)
-                continue
-            middle = len(some) // 2
-            pending += [some.slice(middle), some.slice(0, middle)]
-            continue
-        good += parts
-        failed |= bad
-    return good, failed
 
 
 def _columns(join: Join, schema: pa.Schema, text: Text) -> pa.Schema:
