@@ -11,14 +11,15 @@ import pyarrow as pa
 
 from firn.config.sql_text import SqlRefused
 from firn_sql.isolation import TooLarge, isolate
-from firn_sql.joins import Join, Key
+from firn_sql.joins import Join, Key, conditions
 from firn_sql.output_types import quoted
-from firn_sql.parse_tree import Node, Text, written
+from firn_sql.parse_tree import Node, Text, all_nodes, parse, written
 
 TABLE: Final = "_firn_join_{}"
 PARTNER: Final = "_firn_partner_{}"
 """The column with the number of the row of a joined table, null where there is none."""
 _FOUND: Final = "_firn_found"
+_VALUE: Final = "_firn_value"
 
 
 class Lookup(Protocol):
@@ -69,30 +70,36 @@ class Partners:
         self.forget()
 
     def bind(self, tree: Node) -> None:
-        """`tree`: of the SELECT, as it runs. Raises SqlRefused where values of two types would be compared."""
+        """`tree`: of the SELECT, as it runs; values of two types are compared by what they are in it from now on: a
+        type that holds all of both there may not be. Raises SqlRefused where they can't be compared."""
         nodes = []
         node = tree["from_table"]
         while node["type"] == "JOIN":
-            nodes.append(node["left"])
+            nodes.append(node)
             node = node["left"]
-        for place, (one, left) in enumerate(zip(self._joins, reversed(nodes), strict=True)):
-            select = copy.deepcopy({**tree, "select_list": [], "from_table": left, "where_clause": None})
+        for place, (one, join) in enumerate(zip(self._joins, reversed(nodes), strict=True)):
+            select = copy.deepcopy({**tree, "select_list": [], "from_table": join["left"], "where_clause": None})
             select["select_list"] = [copy.deepcopy(key.left) | {"alias": f"w{i}"} for i, key in enumerate(one.keys)]
-            self._keys.append(self._of_kinds(place, one, written(select)))
+            inner = written(select)
+            kinds = self._kinds(place, one, inner)
+            told = [_in_kind(f"w{i}", *kinds[i]) for i in range(len(kinds))]
+            named = ", ".join(f"{value} AS w{i}" for i, value in enumerate(told))
+            there = " AND ".join(f"w{i} IS NOT NULL" for i in range(len(told)))
+            self._keys.append(f"SELECT DISTINCT * FROM (SELECT {named} FROM ({inner})) WHERE {there}")  # noqa: S608 (names are quoted)
+            for key, equal, kind in zip(one.keys, conditions(join["condition"]), kinds, strict=True):
+                side = "left" if equal["left"]["column_names"] == key.left["column_names"] else "right"
+                equal[side] = _value_in_kind(key.left, *kind)
 
-    def _of_kinds(self, place: int, one: Join, inner: str) -> str:
-        """The values that rows are looked up by, in the types of the table's columns: one that none of these is equals
-        nothing there."""
+    def _kinds(self, place: int, one: Join, inner: str) -> list[tuple[str, str]]:
+        """DuckDB's types of the values on the left and of the table's columns, by key."""
         right = self._connection.sql(f"SELECT {_listed(key.column for key in one.keys)} FROM {TABLE.format(place)}")  # noqa: S608
         left = self._connection.sql(inner)
         mine, theirs = (some.to_arrow_table().schema.types for some in (left, right))
         for i, key in enumerate(one.keys):
             if not _comparable(mine[i], theirs[i]):
                 raise self._refuse_types(key, one, theirs[i], str(left.types[i]), str(right.types[i]))
-        values = [f"TRY_CAST(w{i} AS {kind})" for i, kind in enumerate(right.types)]
-        equal = " AND ".join(f"{value} = w{i}" for i, value in enumerate(values))
-        named = ", ".join(f"{value} AS w{i}" for i, value in enumerate(values))
-        return f"SELECT DISTINCT {named} FROM ({inner}) WHERE {equal}"  # noqa: S608 (names are quoted)
+        own = [str(right.types[i] if pa.types.is_null(kind) else left.types[i]) for i, kind in enumerate(mine)]
+        return list(zip(own, map(str, right.types), strict=True))
 
     def _refuse_types(self, key: Key, one: Join, kind: pa.DataType, mine: str, theirs: str) -> SqlRefused:
         column = key.left["column_names"][-1]
@@ -132,6 +139,24 @@ class Partners:
     def _register(self, place: int, rows: pa.Table) -> None:
         numbered = rows.append_column(PARTNER.format(place), pa.arange(0, len(rows)))
         self._connection.register(TABLE.format(place), numbered)
+
+
+def _in_kind(value: str, own: str, kind: str) -> str:
+    """A value of the type `own` in another type, null where that does not have it."""
+    if own == kind:
+        return value
+    cast = f"TRY_CAST({value} AS {kind})"
+    return f"CASE WHEN TRY_CAST({cast} AS {own}) = {value} THEN {cast} END"
+
+
+def _value_in_kind(column: Node, own: str, kind: str) -> Node:
+    """The same of a column."""
+    found: Node = parse(f"SELECT {_in_kind(_VALUE, own, kind)}")["select_list"][0]
+    for node, _ in list(all_nodes(found)):
+        if node.get("column_names") == [_VALUE]:
+            node.clear()
+            node.update(copy.deepcopy(column))
+    return found
 
 
 def _columns(join: Join, schema: pa.Schema, text: Text) -> pa.Schema:

@@ -85,7 +85,9 @@ class Transform:
         self._partners = Partners(self._connection, checked.text, checked.joins, joined)
         tree = _rewritten(checked, self._partners.hidden)
         self._sql = self._bound(written(tree))
-        self._partners.bind(tree)
+        if checked.joins:
+            self._partners.bind(tree)
+            self._sql = self._bound(written(tree))
         self._question = question(tree, ROW)
         self._nothing = self._connection.sql(self._sql).to_arrow_table()
         found = self._nothing.schema

@@ -254,8 +254,8 @@ class _Job:
             for one in mine:
                 if one.name in self._reaches:
                     self._reach(self._reaches.pop(one.name))
-            out = {*self._late, *self._held}
-            each = [(one, standings[str(one.name)][1].done) for one in mine if str(one.name) not in out]
+            late |= {*self._late, *self._held}
+            each = [(one, standings[str(one.name)][1].done) for one in mine if str(one.name) not in late]
             for outcome in opened.commit_all(each) if each else ():
                 self._settle(*standings[outcome.table], outcome)
 
@@ -303,9 +303,7 @@ class _Job:
     def _brought(self, table: TableName, stand: Standing) -> Iterator[tuple[int, Outcome | None]]:
         work, done = self._work, stand.done
         for upto in sorted({max(stand.expected, done), work.before.n if work.before else done}):
-            if done < upto and table in work.foreign:
-                yield upto, _foreign(work, table)
-            elif done < upto:
+            if done < upto:
                 yield from brought(work, table, done, upto, self._late)
             done = upto
 

@@ -20,6 +20,9 @@ def brought(
     """Brings the epochs above `done` up to `upto` into one table, each under the SQL that it names. `late`: tables that
     something of fails at present. -> step by step how far the table is, and how it went; None: it waits for a late
     one."""
+    if table in work.foreign:
+        yield upto, _failed(table, work.foreign[table], "terminal", work.sources(table))
+        return
     sealed = {epoch.n: epoch for epoch in epochs.read_range(work.store, work.stream, done + 1, upto)}
     if len(sealed) < upto - done:
         missing = next(n for n in range(done + 1, upto + 1) if n not in sealed)
@@ -67,5 +70,5 @@ def _into(
         opened.close()
 
 
-def _failed(table: TableName, error: str, failure: Kind) -> Outcome:
-    return Outcome(str(table), (), status="failed", error=error, failure=failure)
+def _failed(table: TableName, error: str, failure: Kind, sources: tuple[str, ...] = ()) -> Outcome:
+    return Outcome(str(table), sources, status="failed", error=error, failure=failure)
