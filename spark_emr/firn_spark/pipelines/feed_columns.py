@@ -37,10 +37,12 @@ Why = dict[tuple[str, int], tuple[str, str]]
 @dataclass(frozen=True)
 class FeedColumns:
     """How changes become rows of a table that pipelines feed. Goes to other processes. A change of which one feed can
-    make nothing gives no row at all: as a dead letter it comes again, and all feeds take it then."""
+    make nothing gives no row at all: as a dead letter it comes again, and all feeds take it then. `letters`: whether
+    one may be a dead letter for what others beside it give (MOST_GIVEN); a table that is made again has them all."""
 
     own: AppendColumns
     feeds: tuple[PipelineFeed, ...]
+    letters: bool = True
 
     def schema(self, decoding: Decoding) -> pa.Schema:
         """Those of AppendColumns, then COUNTED."""
@@ -78,12 +80,12 @@ class FeedColumns:
         known = [Remembered(feed.look_up) if feed.joined else None for feed in self.feeds]
 
         def attempt(some: pa.Table) -> tuple[pa.Table, Why]:
-            most = None if given < MOST_GIVEN else min(SHARE * len(some), MOST_TOGETHER)
+            most = min(SHARE * len(some), MOST_TOGETHER) if self.letters and given >= MOST_GIVEN else None
             return self._through(some, decoding, known, most)
 
         for _, some, made in by_halves(changes, attempt):
             if isinstance(made, TooLarge):
-                text = str(made) if given < MOST_GIVEN else f"{made}: {_CROWDED}"
+                text = f"{made}: {_CROWDED}" if self.letters and given >= MOST_GIVEN else str(made)
                 yield some, self.schema(decoding).empty_table(), dict.fromkeys(_places(some), (FAILED, text))
             else:
                 given += made[0].nbytes

@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -135,7 +135,9 @@ def test_of_too_many_together_those_that_give_much_are_dead_letters_and_each_has
     why = columns.why(odd, decoding)
     assert len(why) == len(odd)  # whatever they give by themselves
     assert all("firn dead replay brings it without them" in text for _, text in why.values())
-    # A replay of them, as few as they are then.
+    # A rebuild has all that any commit had; a replay brings those that are as few as these.
+    again = replace(columns, letters=False)
+    assert again.changes_in(pa.concat_tables(rows for rows, _ in again.split([changes], decoding))) == 18
     assert len(list(columns.split([odd.slice(0, 3)], decoding))) == 3
 
 
