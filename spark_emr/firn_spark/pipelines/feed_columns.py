@@ -38,7 +38,8 @@ Why = dict[tuple[str, int], tuple[str, str]]
 class FeedColumns:
     """How changes become rows of a table that pipelines feed. Goes to other processes. A change of which one feed can
     make nothing gives no row at all: as a dead letter it comes again, and all feeds take it then. `letters`: whether
-    one may be a dead letter for what others beside it give (MOST_GIVEN); a table that is made again has them all."""
+    one that is joined may be a dead letter for what others beside it give (MOST_GIVEN); a table that is made again has
+    them all."""
 
     own: AppendColumns
     feeds: tuple[PipelineFeed, ...]
@@ -76,16 +77,16 @@ class FeedColumns:
 
     def _bounded(self, changes: pa.Table, decoding: Decoding) -> Iterator[tuple[pa.Table, pa.Table, Why]]:
         """The same of changes that come together: once they have given MOST_GIVEN, each may give its SHARE alone."""
-        given = 0
+        given, joined = 0, self.letters and any(feed.joined for feed in self.feeds)
         known = [Remembered(feed.look_up) if feed.joined else None for feed in self.feeds]
 
         def attempt(some: pa.Table) -> tuple[pa.Table, Why]:
-            most = min(SHARE * len(some), MOST_TOGETHER) if self.letters and given >= MOST_GIVEN else None
+            most = min(SHARE * len(some), MOST_TOGETHER) if joined and given >= MOST_GIVEN else None
             return self._through(some, decoding, known, most)
 
         for _, some, made in by_halves(changes, attempt):
             if isinstance(made, TooLarge):
-                text = f"{made}: {_CROWDED}" if self.letters and given >= MOST_GIVEN else str(made)
+                text = f"{made}: {_CROWDED}" if joined and given >= MOST_GIVEN else str(made)
                 yield some, self.schema(decoding).empty_table(), dict.fromkeys(_places(some), (FAILED, text))
             else:
                 given += made[0].nbytes
