@@ -110,7 +110,7 @@ def test_one_that_gives_too_much_is_a_dead_letter_with_the_reason(monkeypatch: p
     odd = pa.concat_tables(bad for _, bad in found)
     assert odd["index"].to_pylist() == [2]
     (why,) = columns.why(odd, decoding).values()
-    assert why == (FAILED, "pipeline rich: it gives more than 700 rows or 179,200 bytes")
+    assert why == (FAILED, "pipeline rich: it gives more than 700 rows or 89,600 bytes")
     columns, changes, decoding = fed([1, 100, 400], 10)
     monkeypatch.setattr(transform, "MOST_OF_ONE", 20_000)
     found = list(columns.split([changes], decoding))

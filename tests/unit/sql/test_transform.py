@@ -123,7 +123,7 @@ def test_a_row_that_gives_too_much_is_one_that_fails() -> None:
     sql = f"SELECT id, UNNEST(l) AS x FROM {inner} AS b"
     schema = pa.schema({"id": pa.int64(), "l": pa.list_(pa.int64())})
     found = run(sql, {"id": 1, "l": list(range(200))}, {"id": 2, "l": [1, 2]}, schema=schema)
-    assert found.failed == {0: "it gives more than 1,000,000 rows or 256,000,000 bytes"}
+    assert found.failed == {0: "it gives more than 1,000,000 rows or 128,000,000 bytes"}
     assert found.rows.num_rows == 8
 
 

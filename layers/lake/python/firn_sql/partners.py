@@ -117,6 +117,7 @@ class Partners:
             self._connection.register(_FOUND, found.select(columns.names).cast(columns))
             sorted_rows = self._connection.sql(f"SELECT * FROM {_FOUND} ORDER BY ALL").to_arrow_table()  # noqa: S608
             self._connection.unregister(_FOUND)
+            del found
             self._register(place, sorted_rows)
 
     def forget(self) -> None:

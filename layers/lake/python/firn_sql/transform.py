@@ -27,9 +27,9 @@ from firn_sql.partners import TABLE, Lookup, Partners, Remembered
 NOW: Final = "_firn_now"
 """The column of `rows` that now() reads: timestamp[us, UTC]."""
 ROW: Final = "_firn_row"
-MOST_OF_ONE: Final = 256_000_000  # bytes that a row may give, and that it may be joined with of one table
-MOST_TOGETHER: Final = 64_000_000  # the same of several rows, or twice their own: what is more is run by halves
-BYTES_OF_A_ROW: Final = 256  # that a row counts for at least: who it is stands beside it
+MOST_OF_ONE: Final = 128_000_000  # bytes that a row may give, and that it may be joined with of one table
+MOST_TOGETHER: Final = 32_000_000  # the same of several rows, or twice their own: what is more is run by halves
+BYTES_OF_A_ROW: Final = 128  # that a row counts for at least: who it is stands beside it
 _SOURCE: Final = "_firn_source"
 _UNKNOWN: Final = frozenset({'"null"', "sqlnull", "null"})  # DuckDB's words for a type of which nothing is known
 _BATCH: Final = 65_536
