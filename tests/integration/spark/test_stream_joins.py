@@ -27,6 +27,7 @@ from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import event, letters
 from tests.integration.spark.test_pipelines_rebuild import rebuilt
+from tests.soak import long_only
 
 pytestmark = pytest.mark.spark
 
@@ -157,17 +158,30 @@ def test_a_pipeline_whose_table_is_not_there_waits_alone_and_nothing_is_lost(
     assert letters(lake) == []
 
 
+@pytest.mark.parametrize("dies_at", [0, pytest.param(1, marks=long_only), pytest.param(2, marks=long_only)])
 def test_a_new_table_and_a_pipeline_that_joins_it_come_together_at_once_and_reach_back(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dies_at: int
 ) -> None:
-    lake = Lake(
-        spark, tmp_path, RULES.partition("    tables:")[0] + "    tables:\n      app.t: {to: lake.t, key: [id]}\n"
-    )
+    before = RULES.partition("    tables:")[0] + "    tables:\n      app.t: {to: lake.t, key: [id]}\n"
+    lake = Lake(spark, tmp_path, before)
     lake.land([click(9, 1)])
     lake.land([click(10, 2)])
     lake.config = published_configs.publish(lake.store, config())
     lake.post([click(11, 1), customer(20, 1, 1, "Ada"), customer(21, 2, 1, "Bob")])
-    assert lake.commit(lake.seal()) == 0, lake.lines
+    n, real, left = lake.seal(), fence.commit, [dies_at]
+
+    def commit(spark_: Any, table: Any, *rest: Any) -> None:
+        left[0] -= table.name == TableName("lake", "rich")
+        if dies_at and not left[0]:
+            monkeypatch.setattr(fence, "commit", real)
+            raise Died(str(dies_at))
+        return real(spark_, table, *rest)
+
+    if dies_at:
+        monkeypatch.setattr(fence, "commit", commit)
+        with pytest.raises(Died):
+            lake.commit(n)
+    assert lake.commit(n) == 0, lake.lines
     assert rows(lake) == Counter([(9, "Ada", 1), (10, "Bob", 1), (11, "Ada", 1)])
     assert [(one.above, one.last) for one in recorded("spec", lake.snapshots("lake.rich"))] == [(0, 2), (2, 3)]
 
