@@ -29,7 +29,8 @@ from firn_spark.staged.span import span_of_all
 
 Change = dict[str, Any]
 Parts = Sequence[tuple[Sequence[SealedBatch], Order]]  # batches, and what the stream says about their order
-MOST_MADE = 512 * 1024 * 1024  # bytes of rows that one process holds, where changes give more than one each
+MOST_MADE = 512 * 1024 * 1024  # bytes of rows that the job's process holds, where changes give many each
+_MANY = 4  # rows of a change, on average: of fewer the changes themselves are the bound
 _DECODED_AT_ONCE = 2_000  # changes, or those of one object: to put large ones together costs more than it saves
 
 
@@ -224,8 +225,8 @@ class Held(Said):
 
 
 def too_many(rows: int, size: int, changes: int) -> None:
-    """Raises Unfit where changes gave more rows than they are, and of so many bytes that slices are to have them."""
-    if rows > changes and size > MOST_MADE:
+    """Raises Unfit where changes gave many rows each, and of so many bytes that slices are to have them."""
+    if rows > _MANY * changes and size > MOST_MADE:
         raise Unfit(f"{changes} changes give more than {MOST_MADE} bytes of rows")
 
 

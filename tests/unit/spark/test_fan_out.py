@@ -143,10 +143,10 @@ def test_of_too_many_together_those_that_give_much_are_dead_letters_and_each_has
 
 def test_many_rows_of_few_changes_are_for_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staged_changes, "MOST_MADE", 100)
-    too_many(5, 1_000, 5)
-    too_many(6, 100, 5)
+    too_many(20, 1_000, 5)
+    too_many(21, 100, 5)
     with pytest.raises(Unfit, match="5 changes give more than 100 bytes of rows"):
-        too_many(6, 101, 5)
+        too_many(21, 101, 5)
 
 
 _LIMITED = """
