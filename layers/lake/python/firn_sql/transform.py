@@ -249,6 +249,8 @@ class Transform:
                 if max(size, rows * BYTES_OF_A_ROW) > self._left:
                     why = f"it gives more than {self._most // BYTES_OF_A_ROW:,} rows or {self._most:,} bytes"
                     raise TooLarge(why)
+        except (OSError, pa.ArrowException) as error:  # of what comes behind the first rows Arrow tells it
+            raise _of_duckdb(str(error)) from error
         finally:
             reader.close()  # else the connection takes no other query
         self._left -= max(size, rows * BYTES_OF_A_ROW)
@@ -264,6 +266,12 @@ class Transform:
             table, origin = table.take(order), origin.take(order)
         rows = pa.table([table.column(field.name).cast(field.type) for field in self.schema], self.schema)
         return Result(rows, origin, _numbers(origin), failed)
+
+
+def _of_duckdb(text: str) -> duckdb.Error:
+    if text.startswith(("INTERNAL", "FATAL")):
+        return duckdb.InternalException(text)
+    return duckdb.Error(text)
 
 
 def _connected(memory: int) -> duckdb.DuckDBPyConnection:
