@@ -23,6 +23,7 @@ from firn_sql.isolation import TooLarge, by_halves, isolate, reason
 from firn_sql.output_types import NoColumnType, column_type, quoted
 from firn_sql.parse_tree import Node, all_nodes, offset, written
 from firn_sql.partners import TABLE, Lookup, Partners, Remembered
+from firn_sql.result_batches import batches_of
 
 NOW: Final = "_firn_now"
 """The column of `rows` that now() reads: timestamp[us, UTC]."""
@@ -243,14 +244,12 @@ class Transform:
         batches: list[pa.RecordBatch] = []
         rows = size = 0
         try:
-            for batch in reader:
+            for batch in batches_of(reader):
                 batches.append(batch)
                 rows, size = rows + batch.num_rows, size + batch.nbytes
                 if max(size, rows * BYTES_OF_A_ROW) > self._left:
                     why = f"it gives more than {self._most // BYTES_OF_A_ROW:,} rows or {self._most:,} bytes"
                     raise TooLarge(why)
-        except (OSError, pa.ArrowException) as error:  # of what comes behind the first rows Arrow tells it
-            raise _of_duckdb(str(error)) from error
         finally:
             reader.close()  # else the connection takes no other query
         self._left -= max(size, rows * BYTES_OF_A_ROW)
@@ -266,12 +265,6 @@ class Transform:
             table, origin = table.take(order), origin.take(order)
         rows = pa.table([table.column(field.name).cast(field.type) for field in self.schema], self.schema)
         return Result(rows, origin, _numbers(origin), failed)
-
-
-def _of_duckdb(text: str) -> duckdb.Error:
-    if text.startswith(("INTERNAL", "FATAL")):
-        return duckdb.InternalException(text)
-    return duckdb.Error(text)
 
 
 def _connected(memory: int) -> duckdb.DuckDBPyConnection:
