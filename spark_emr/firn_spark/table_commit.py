@@ -107,7 +107,7 @@ class TableCommit:
         known = state is not None and stream in state.first_identity
         tables = appends_of(self.context.config, self.target.sources)
         own = AppendColumns(stream, known, self.target.rule.metadata, tables)
-        return FeedColumns(own, self.feeds.feeds) if self.feeds else own
+        return FeedColumns(own, self.feeds.feeds, self.context.letters) if self.feeds else own
 
     @property
     def plan(self) -> ColumnPlan:

@@ -28,6 +28,13 @@ MUTANTS: Final = (
         ("tests/property/test_stream_joins.py::test_partners_are_numbered_by_their_values_alone",),
     ),
     Mutant(
+        "numbers of two types are compared in one that does not hold them",
+        f"{_SQL}/partners.py",
+        "    if own == kind:\n",
+        "    if own:\n",
+        ("tests/property/test_stream_joins.py::test_numbers_of_any_size_are_compared_by_what_they_are",),
+    ),
+    Mutant(
         "a column that might be of either table is taken",
         f"{_SQL}/joins.py",
         "if len(parts) < 2 or (name != source and name not in found):",

@@ -3,17 +3,19 @@
 import random
 from collections import Counter
 from collections.abc import Sequence
+from decimal import Context, Decimal, localcontext
 from itertools import pairwise
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from firn_sql.check import check
-from firn_sql.partners import Lookup, TooLarge
+from firn_sql.isolation import TooLarge
+from firn_sql.partners import Lookup
 from firn_sql.transform import Result, Transform
 from tests.soak import times
 
@@ -57,7 +59,7 @@ def rows(**columns: st.SearchStrategy[Any]) -> st.SearchStrategy[list[dict[str, 
 def lookup(tables: Sequence[pa.Table], dice: random.Random, most: int) -> Lookup:
     """Of all rows with wanted values those, and some others; too much where they are more than `most`."""
 
-    def found(place: int, columns: Sequence[str], keys: pa.Table) -> pa.Table:
+    def found(place: int, columns: Sequence[str], keys: pa.Table, _most: int) -> pa.Table:
         table = tables[place]
         wanted = pa.array([True] * len(table), pa.bool_())
         for name in keys.column_names:
@@ -121,6 +123,58 @@ def test_each_row_gives_what_duckdbs_join_gives_of_it_alone(
     assert {start + place for start, part in parts for place in part.failed} == set(made.failed)
 
 
+DECIMALS = st.tuples(st.integers(1, 38), st.integers(0, 38)).filter(lambda one: one[1] <= one[0])
+SIZES = "0 1 -1 1.5 2 0.3 1e18 1e19 1e20 1e30 1e37 1e-18 1e-38 99999999999999999999.9 9223372036854775807"
+NUMBERS_OF_ALL_SIZES = st.sampled_from([*SIZES.split(), "18446744073709551615", "-9223372036854775808", "9" * 38])
+
+
+def held(values: list[str], kind: pa.DataType) -> list[Decimal]:
+    """Those that the type has."""
+    found = []
+    for one in map(Decimal, values):
+        with localcontext(prec=80):
+            whole = one == one.to_integral_value()
+        if pa.types.is_integer(kind):
+            bits = kind.bit_width - 1
+            found += [one] if whole and -(2**bits) <= one < 2**bits else []
+        else:
+            with localcontext(prec=80):
+                scaled = one.scaleb(kind.scale)
+                fits = scaled == scaled.to_integral_value() and abs(scaled) < 10**kind.precision
+            found += [one.quantize(Decimal(1).scaleb(-kind.scale), context=Context(prec=80))] if fits else []
+    return found
+
+
+@settings(max_examples=times(40, 3_000, 60), deadline=None)
+@given(
+    kinds=st.tuples(*[DECIMALS.map(lambda one: pa.decimal128(*one)) | st.sampled_from([pa.int32(), pa.int64()])] * 2),
+    values=st.lists(NUMBERS_OF_ALL_SIZES, max_size=9, unique=True),
+    others=st.lists(NUMBERS_OF_ALL_SIZES, max_size=9, unique=True),
+)
+@example((pa.decimal128(38, 0), pa.decimal128(38, 18)), ["1e30", "2", "99999999999999999999"], ["2", "1.5"])
+@example((pa.decimal128(38, 18), pa.decimal128(38, 0)), ["99999999999999999999.9", "2", "1.5"], ["1e20", "1e30", "2"])
+@example((pa.int64(), pa.decimal128(38, 38)), ["1", "0", "9223372036854775807"], ["0", "0.3"])
+def test_numbers_of_any_size_are_compared_by_what_they_are(
+    kinds: tuple[pa.DataType, pa.DataType], values: list[str], others: list[str]
+) -> None:
+    left, right = held(values, kinds[0]), held(others, kinds[1])
+    source = pa.table({"id": range(len(left)), "n": pa.array(left, pa.decimal256(76, 38)).cast(kinds[0])})
+    told = pa.table({"n": pa.array(right, pa.decimal256(76, 38)).cast(kinds[1]), "name": [f"{one:f}" for one in right]})
+    sql = "SELECT k.id, c.name FROM clicks k LEFT JOIN shop.customers c ON k.n = c.n"
+    transform = Transform(check(sql), source.schema, joined={"shop.customers": told.schema})
+    asked: list[Decimal] = []
+
+    def found(_place: int, columns: Sequence[str], keys: pa.Table, _most: int) -> pa.Table:
+        asked.extend(keys["n"].to_pylist())
+        return told.select(list(columns))
+
+    made = transform.run(source, found)
+    assert made.failed == {}
+    partners = {row["id"]: None if row["name"] is None else Decimal(row["name"]) for row in made.rows.to_pylist()}
+    assert partners == {n: one if one in right else None for n, one in enumerate(left)}
+    assert {one for one in left if one in right} <= set(asked) <= set(left)
+
+
 def test_partners_are_numbered_by_their_values_alone() -> None:
     told = pa.table({"id": [1, 1, 1], "t": list("cab"), "name": list("xyz"), "rid": [0] * 3}, schema=CUSTOMERS)
     source = pa.Table.from_pylist([{"id": 5, "cid": 1}], CLICKS)
@@ -150,9 +204,9 @@ def test_what_is_too_much_of_one_value_is_looked_up_once_and_not_for_each_of_its
     asked: list[int] = []
     has = lookup([told], random.Random(1), 2)
 
-    def counted(place: int, columns: Sequence[str], keys: pa.Table) -> pa.Table:
+    def counted(place: int, columns: Sequence[str], keys: pa.Table, limit: int) -> pa.Table:
         asked.append(place)
-        return has(place, columns, keys)
+        return has(place, columns, keys, limit)
 
     for _ in range(2):  # another run may find another snapshot
         asked.clear()

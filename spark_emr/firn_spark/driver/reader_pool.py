@@ -26,7 +26,7 @@ from firn.log.store import open_store
 from firn.quarantine.rules import High, Span
 from firn.tables.batch_facts import TableFacts
 from firn_spark import vended_keys
-from firn_spark.driver.staged_changes import Held, Part, Said, Split
+from firn_spark.driver.staged_changes import Held, Part, Said, Split, too_many
 from firn_spark.merge.column_decoder import Columns
 from firn_spark.not_eligible import Unfit
 from firn_spark.staged.packed import CHANGES
@@ -149,6 +149,7 @@ class Spread(Said):
                 answers = self._each(_split, folder, sources, above, columns, decoding, most, keys)
                 # Memory that is mapped outlives its file.
                 plain = [pa.ipc.open_file(pa.memory_map(file)).read_all() for file, _ in answers]
+            too_many(sum(map(len, plain)), sum(one.nbytes for one in plain), self.count(sources, above))
             return Split(pa.concat_tables(plain), pa.concat_tables(odd for _, odd in answers))
 
         return Part(self.count(sources, above), raw, split)

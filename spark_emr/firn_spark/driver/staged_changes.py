@@ -29,6 +29,8 @@ from firn_spark.staged.span import span_of_all
 
 Change = dict[str, Any]
 Parts = Sequence[tuple[Sequence[SealedBatch], Order]]  # batches, and what the stream says about their order
+MOST_MADE = 512 * 1024 * 1024  # bytes of rows that the job's process holds, where changes give many each
+_MANY = 4  # rows of a change, on average: of fewer the changes themselves are the bound
 _DECODED_AT_ONCE = 2_000  # changes, or those of one object: to put large ones together costs more than it saves
 
 
@@ -169,14 +171,18 @@ class Held(Said):
     def split(
         self, sources: Sequence[str], above: int, columns: Columns, decoding: Decoding, most: int
     ) -> tuple[list[pa.Table], list[pa.Table]]:
-        """Those changes in parts: by columns, and the others. Raises Unfit for more than `most` of the others."""
+        """Those changes in parts: by columns, and the others. Raises Unfit for more than `most` of the others, and for
+        rows that too_many says."""
         plain: list[pa.Table] = []
         odd: list[pa.Table] = []
-        parts = self._parts(sources, above)
+        rows = size = 0
+        parts, count = self._parts(sources, above), self.count(sources, above)
         if (by := columns.shared(decoding)) is not None:
             parts = self._decoded.parts((tuple(sources), above), parts, by)
         for some, others in columns.split(parts, decoding):
             plain.append(some)
+            rows, size = rows + len(some), size + some.nbytes
+            too_many(rows, size, count)
             if len(others):
                 odd.append(others)
             if sum(map(len, odd)) > most:
@@ -216,6 +222,12 @@ class Held(Said):
         """As Staged says."""
         slim = (one for tables in self._tables.values() for one in tables)
         return reduce(or_, (early_of(one.some("table", "ord", "ts"), until) for one in slim), Early())
+
+
+def too_many(rows: int, size: int, changes: int) -> None:
+    """Raises Unfit where changes gave many rows each, and of so many bytes that slices are to have them."""
+    if rows > _MANY * changes and size > MOST_MADE:
+        raise Unfit(f"{changes} changes give more than {MOST_MADE} bytes of rows")
 
 
 class _Slim:

@@ -22,6 +22,7 @@ ID: Final = "_id"  # decoded_rows.identity; null for a change that is rejected
 PLACE: Final = "_place"  # int64: of the change among those that it was decoded with
 MOST_HELD: Final = 128 * 1024 * 1024  # bytes of decoded changes that a process keeps for the next table
 _AT_ONCE: Final = 16_384  # changes: of fewer the start of a pipeline's SQL is what costs
+_BYTES_AT_ONCE: Final = 64_000_000
 _DECODED: Final = "decoded"  # a struct of META, c0, c1, … and ID; null for a change that is left out
 _NAMED_BY: Final = frozenset(
     {"_batch", "_index", "_op", "_pos", "_ord", "_tx_order", "_occurrence", "_origin", "_table"}
@@ -68,12 +69,14 @@ def beside(changes: pa.Table, by: Shared) -> pa.Table:
 def together(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """Parts of changes (packed.CHANGES), so large that the start of what is made of them counts little."""
     held: list[pa.Table] = []
+    rows = size = 0
     for part in parts:
         held.append(part)
-        if sum(map(len, held)) >= _AT_ONCE:
+        rows, size = rows + len(part), size + part.nbytes
+        if rows >= _AT_ONCE or size >= _BYTES_AT_ONCE:
             yield pa.concat_tables(held)
-            held = []
-    if sum(map(len, held)):
+            held, rows, size = [], 0, 0
+    if rows:
         yield pa.concat_tables(held)
 
 

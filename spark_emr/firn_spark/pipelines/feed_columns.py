@@ -3,7 +3,7 @@
 One way for every process that does it (column_decoder.Columns): the job's own, its readers and Spark's tasks.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,9 +18,17 @@ from firn_spark.merge.shared_decoding import ID, PLACE, Shared, as_staged, found
 from firn_sql.bound_sql import rows_for
 from firn_sql.check import HIDDEN
 from firn_sql.feed_plan import PipelineFeed
+from firn_sql.isolation import TooLarge, by_halves
 from firn_sql.output_columns import dropped, fitted
-from firn_sql.transform import NOW
+from firn_sql.partners import Lookup, Remembered
+from firn_sql.transform import MOST_TOGETHER, NOW
 
+MOST_GIVEN: Final = 4_000_000_000  # bytes that changes which come together may give, whatever each of them gives
+SHARE: Final = 256_000  # the most that one of them may give after that
+_CROWDED: Final = (
+    f"the events beside it gave more than {MOST_GIVEN:,} bytes of rows, and it is one of those that give more than "
+    f"{SHARE:,}; firn dead replay brings it without them"
+)
 FAILED: Final = "pipeline_failed"  # reason of a dead letter
 COUNTED = "_counted"  # whether a row is the first of its change
 Why = dict[tuple[str, int], tuple[str, str]]
@@ -29,10 +37,13 @@ Why = dict[tuple[str, int], tuple[str, str]]
 @dataclass(frozen=True)
 class FeedColumns:
     """How changes become rows of a table that pipelines feed. Goes to other processes. A change of which one feed can
-    make nothing gives no row at all: as a dead letter it comes again, and all feeds take it then."""
+    make nothing gives no row at all: as a dead letter it comes again, and all feeds take it then. `letters`: whether
+    one that is joined may be a dead letter for what others beside it give (MOST_GIVEN); a table that is made again has
+    them all."""
 
     own: AppendColumns
     feeds: tuple[PipelineFeed, ...]
+    letters: bool = True
 
     def schema(self, decoding: Decoding) -> pa.Schema:
         """Those of AppendColumns, then COUNTED."""
@@ -45,21 +56,54 @@ class FeedColumns:
 
     def split(self, parts: Iterable[pa.Table], decoding: Decoding) -> Iterator[tuple[pa.Table, pa.Table]]:
         """As column_decoder.Columns says."""
-        for changes in together(parts):
-            rows, why = self._through(changes, decoding)
-            yield rows, as_staged(changes.filter(_are(changes, why)) if why else changes.slice(0, 0))
+        for some, rows, why in self._parts(parts, decoding):
+            yield rows, as_staged(some.filter(_are(some, why)) if why else some.slice(0, 0))
 
     def why(self, odd: pa.Table, decoding: Decoding) -> Why:
-        """Why no row was made of these changes."""
-        return {place: said for part in together([odd]) for place, said in self._through(part, decoding)[1].items()}
+        """Why no row was made of these changes. One that gives rows now gave too many beside others."""
+        found: Why = {}
+        for some, _, why in self._parts([odd], decoding):
+            found |= {place: why.get(place, (FAILED, _CROWDED)) for place in _places(some)}
+        return found
 
     def changes_in(self, rows: pa.Table) -> int:
         """Of how many changes these rows are the first."""
         return int(pc.sum(rows[COUNTED]).as_py() or 0)
 
-    def _through(self, changes: pa.Table, decoding: Decoding) -> tuple[pa.Table, Why]:
+    def _parts(self, parts: Iterable[pa.Table], decoding: Decoding) -> Iterator[tuple[pa.Table, pa.Table, Why]]:
+        """Changes in parts of which a process can hold what they give, each with its rows and with why others give
+        none: halves of what gives too much, down to one change, which is then a dead letter."""
+        return (found for changes in together(parts) for found in self._bounded(changes, decoding))
+
+    def _bounded(self, changes: pa.Table, decoding: Decoding) -> Iterator[tuple[pa.Table, pa.Table, Why]]:
+        """The same of changes that come together: once they have given MOST_GIVEN, each may give its SHARE alone."""
+        given, joined = 0, self.letters and any(feed.joined for feed in self.feeds)
+        known = [Remembered(feed.look_up) if feed.joined else None for feed in self.feeds]
+
+        def attempt(some: pa.Table) -> tuple[pa.Table, Why]:
+            most = min(SHARE * len(some), MOST_TOGETHER) if joined and given >= MOST_GIVEN else None
+            return self._through(some, decoding, known, most)
+
+        for _, some, made in by_halves(changes, attempt):
+            if isinstance(made, TooLarge):
+                text = f"{made}: {_CROWDED}" if joined and given >= MOST_GIVEN else str(made)
+                yield some, self.schema(decoding).empty_table(), dict.fromkeys(_places(some), (FAILED, text))
+            else:
+                given += made[0].nbytes
+                yield some, *made
+            del some, made  # while the caller has them
+
+    def _through(
+        self, changes: pa.Table, decoding: Decoding, known: Sequence[Lookup | None], most: int | None
+    ) -> tuple[pa.Table, Why]:
+        """The rows of these changes, and why others give none. `known`: by feed who has the tables of its joins;
+        `most`: as for Transform.attempt. Raises TooLarge."""
         why: Why = {}
-        found = [self._fed(feed, changes, decoding, why) for feed in self.feeds]
+        found: list[pa.Table] = []
+        for feed, lookup in zip(self.feeds, known, strict=True):
+            found.append(self._fed(feed, changes, decoding, why, lookup, most))
+            if len(changes) > 1 and sum(one.nbytes for one in found) > 4 * max(MOST_TOGETHER, changes.nbytes):
+                raise TooLarge
         rows = pa.concat_tables([self.schema(decoding).append(pa.field(PLACE, pa.int64())).empty_table(), *found])
         if len(self.feeds) > 1:
             rows = rows.take(pc.sort_indices(rows[PLACE]))
@@ -73,7 +117,10 @@ class FeedColumns:
             rows = rows.set_column(rows.schema.get_field_index(COUNTED), COUNTED, counted)
         return rows.drop_columns([PLACE]), why
 
-    def _fed(self, feed: PipelineFeed, changes: pa.Table, decoding: Decoding, why: Why) -> pa.Table:
+    def _fed(
+        self, feed: PipelineFeed, changes: pa.Table, decoding: Decoding, why: Why, lookup: Lookup | None,
+        most: int | None,
+    ) -> pa.Table:  # fmt: skip
         """The rows that one feed makes, with COUNTED false and PLACE; `why` gets those that it can't."""
         schema = self.schema(decoding).append(pa.field(PLACE, pa.int64()))
         mine = pc.is_in(changes["table"], value_set=pa.array(sorted(feed.sources), pa.string()))
@@ -91,21 +138,26 @@ class FeedColumns:
             first = first_names(found) if self.own.first else pa.nulls(len(found), pa.string())
             found = found.append_column(FIRST, first)
         else:
-            found = _run(feed, found, decoding, why)
+            found = _run(feed, found, decoding, why, lookup, most)
         if TRANSACTION in schema.names:
             found = found.append_column(TRANSACTION, changes["transaction"].take(found[PLACE]))
         found = found.append_column(COUNTED, pa.repeat(pa.scalar(False), len(found)))
         return found.select(schema.names).cast(schema)
 
 
-def _run(feed: PipelineFeed, found: pa.Table, decoding: Decoding, why: Why) -> pa.Table:
+def _run(
+    feed: PipelineFeed, found: pa.Table, decoding: Decoding, why: Why, lookup: Lookup | None, most: int | None
+) -> pa.Table:
     """Decoded changes through the SQL: the table's columns, and what stands beside them."""
     sql = feed.bound
     columns = {column.name: found[f"c{i}"] for i, column in enumerate(feed.decoding.columns)}
     # At once: a table without columns has no rows. What begins with _firn_ is not seen.
     time = {NOW: _accepted(found["_batch"])} if sql.transform.has_now else {HIDDEN: found[PLACE]}
     source = pa.table(columns | time)
-    made = sql.transform.run(rows_for(sql, source), feed.look_up if feed.joined else None)
+    try:
+        made = sql.transform.attempt(rows_for(sql, source), lookup, most)
+    except TooLarge as error:
+        raise TooLarge(f"pipeline {feed.pipeline}: {error}") from None
     cells, unfit = fitted(made.rows, decoding.columns)
     failed = dict(made.failed) | {made.origin[place].as_py(): text for place, text in unfit.items()}
     if failed:
@@ -136,5 +188,8 @@ def _accepted(batches: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _are(changes: pa.Table, places: Mapping[tuple[str, int], Any]) -> pa.Array:
     """Which changes are those, by batch and index."""
-    there = zip(changes["batch"].to_pylist(), changes["index"].to_pylist(), strict=True)
-    return pa.array([one in places for one in there], pa.bool_())
+    return pa.array([one in places for one in _places(changes)], pa.bool_())
+
+
+def _places(changes: pa.Table) -> Iterator[tuple[str, int]]:
+    return zip(changes["batch"].to_pylist(), changes["index"].to_pylist(), strict=True)

@@ -20,9 +20,8 @@ from firn_spark.pipelines.base_rows import rows_in
 from firn_spark.tables.columns import arrow_type
 from firn_spark.tables.evolve import Tables
 from firn_sql.check import check
-from firn_sql.partners import TooLarge
+from firn_sql.isolation import TooLarge
 
-MOST_BYTES: Final = 256 * 1024 * 1024  # of rows of one table that are held at once
 _MOST_FILES: Final = 20_000
 _UUID: Final = "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"  # as a column of them is read
 _KEYS: Final = frozenset(
@@ -48,7 +47,7 @@ class JoinedTable:
     ids: Mapping[str, int]
     files: Files
 
-    def rows(self, columns: Sequence[str], keys: pa.Table) -> pa.Table:
+    def rows(self, columns: Sequence[str], keys: pa.Table, most: int) -> pa.Table:
         """As firn_sql.partners.Lookup says."""
         by, low = {one.name: one for one in self.columns}, {one.name.lower(): one for one in reversed(self.columns)}
         key = [low[name.lower()] for name in keys.column_names]
@@ -59,8 +58,8 @@ class JoinedTable:
         def held(bytes_: int) -> None:
             nonlocal size
             size += bytes_
-            if size > MOST_BYTES:
-                raise TooLarge(f"it is joined with more than {MOST_BYTES:,} bytes of {self.table}")
+            if size > most:
+                raise TooLarge(f"it is joined with more than {most:,} bytes of {self.table}")
 
         chosen = [by[name] for name in columns]
         schema = pa.schema([(one.name, arrow_type(one.type)) for one in chosen])

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from firn.changes.decode.row_decoder import Decoding
 from firn.changes.decode.types import Column
 from firn.changes.metadata_columns import APPEND_METADATA
+from firn.changes.positions import WIDTH
 from firn.commit.staged_changes import Change
 from firn_spark.arrow import kept
 from firn_spark.driver.engine import Letters, unmoved
@@ -28,7 +29,7 @@ from firn_spark.merge.shared_decoding import ID, Shared
 from firn_spark.not_eligible import results_of
 from firn_spark.pipelines.feed_columns import FeedColumns
 from firn_spark.slices import by_partition
-from firn_spark.slices.decoding import Slicing, labels_of, sampled, seen_in
+from firn_spark.slices.decoding import Seen, Slicing, labels_of, sampled, seen_in
 from firn_spark.slices.key_ranges import bounds_of
 from firn_spark.slices.tasks import Rest, results
 from firn_spark.table_commit import TableCommit
@@ -39,9 +40,10 @@ _AT_ONCE = 4  # slices that are planned
 
 @dataclass(frozen=True)
 class _Columns:
-    """AppendColumns with _AT."""
+    """AppendColumns with _AT. `apart`: rows of one position may come into several slices."""
 
     own: AppendColumns | FeedColumns
+    apart: bool = False
 
     def schema(self, decoding: Decoding) -> pa.Schema:
         """As column_decoder.Columns says."""
@@ -54,25 +56,30 @@ class _Columns:
     def split(self, parts: Iterable[pa.Table], decoding: Decoding) -> Iterator[tuple[pa.Table, pa.Table]]:
         """As column_decoder.Columns says."""
         for good, bad in self.own.split(parts, decoding):
-            yield good.append_column(_AT, pc.coalesce(good["_pos"], good[ID].cast(pa.binary()))), bad
+            place, own = good["_pos"], good[ID].cast(pa.binary())
+            place = pc.binary_join_element_wise(place, own, b"") if self.apart else place
+            yield good.append_column(_AT, pc.coalesce(place, own)), bad
 
 
 @dataclass(frozen=True)
 class _Seen:
-    """Of decoded changes: how many, the required columns that hold a null, whether all have a position, and the least
-    and the greatest."""
+    """Of decoded changes: how many, the required columns that hold a null, whether all have a position, the least and
+    the greatest, and how many rows they are, of how many bytes."""
 
     changes: int
     nulls: frozenset[int]
     placed: bool
     low: bytes | None
     high: bytes | None
+    rows: int
+    size: int
 
 
 def _survey(own: AppendColumns | FeedColumns, rows: pa.Table, decoding: Decoding) -> _Seen:
     nulls, ends = append_columns.nulls(rows, decoding.columns), pc.min_max(rows["_pos"])
     changes = own.changes_in(rows)
-    return _Seen(changes, frozenset(nulls), not rows["_pos"].null_count, ends["min"].as_py(), ends["max"].as_py())
+    placed, low, high = not rows["_pos"].null_count, ends["min"].as_py(), ends["max"].as_py()
+    return _Seen(changes, frozenset(nulls), placed, low, high, len(rows), rows.nbytes)
 
 
 def _together(some: _Seen, others: _Seen) -> _Seen:
@@ -84,6 +91,8 @@ def _together(some: _Seen, others: _Seen) -> _Seen:
         some.placed and others.placed,
         min(lows, default=None),
         max(highs, default=None),
+        some.rows + others.rows,
+        some.size + others.size,
     )
 
 
@@ -116,10 +125,18 @@ def read_of(one: TableCommit, mine: DataFrame, most_events: int, most_bytes: int
     """Reads the changes `mine` (packed.PACKED). A slice has about so many of them, and bytes. Raises as
     Engine.commit."""
     by = _slicing(one, mine, most_events, most_bytes)
+    rows, told = _read(one, mine, by)
+    if told.seen.rows > told.seen.changes and told.seen.size > 2 * most_bytes * len(by.labels):
+        one.held.close()
+        by = _slicing(one, mine, 0, most_bytes)
+        rows, told = _read(one, mine, by)
+    return Read(rows, by, told.seen, told.odd.to_pylist(), one.appending.why(told.odd, one.decoding))
+
+
+def _read(one: TableCommit, mine: DataFrame, by: Slicing[_Seen]) -> tuple[DataFrame, Seen[_Seen]]:
     rows = one.held.enter_context(kept(by.sliced(mine)))
     with one.outcome.stage("read"), one.context.progress.counting(str(one.target.name)):
-        told = seen_in(rows, by)
-    return Read(rows, by, told.seen, told.odd.to_pylist(), one.appending.why(told.odd, one.decoding))
+        return rows, seen_in(rows, by)
 
 
 def append(one: TableCommit, read: Read, bury: Callable[[TableCommit, Sequence[Change], Letters], None]) -> None:
@@ -153,19 +170,21 @@ def append(one: TableCommit, read: Read, bury: Callable[[TableCommit, Sequence[C
 
 
 def _slicing(one: TableCommit, mine: DataFrame, most_events: int, most_bytes: int) -> Slicing[_Seen]:
-    columns, events = _Columns(one.appending), one.target.events(one.outcome.progress)
+    """`most_events`: 0 where a slice is so large by what they give."""
+    columns, events = _Columns(one.appending, apart=not most_events), one.target.events(one.outcome.progress)
     bounds = columns.schema(one.decoding).empty_table().select([_AT])
     if events > most_events:
         with one.outcome.stage("sample"):
             keys, size = sampled(mine, columns, one.decoding, [_AT], events)
-            bounds = bounds_of(keys, ceil(max(events / most_events, events * size / most_bytes)))
+            few = events / most_events if most_events else 1
+            bounds = bounds_of(keys, ceil(max(few, events * size / most_bytes)))
     labels, survey = labels_of(mine, len(bounds) + 1), partial(_survey, columns.own)
     return Slicing(columns, one.decoding, survey, _together, bounds, labels)
 
 
 def _planned(one: TableCommit, by: Slicing[_Seen], seen: _Seen) -> dict[int, tuple[int, Files]]:
     """The number of each slice and where its changes may be, by label. Raises Unfit, LostRace."""
-    bounds = by.bounds[_AT].to_pylist()
+    bounds = [place[:WIDTH] for place in by.bounds[_AT].to_pylist()]
     ends: list[tuple[Any, Any]] = [(None, None)] * len(by.labels)
     if seen.placed and seen.changes:
         ends = list(pairwise([seen.low, *bounds, seen.high]))

@@ -7,6 +7,7 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from math import ceil
 from typing import Generic, TypeVar
 
 import pyarrow as pa
@@ -24,7 +25,7 @@ PLAIN, ODD, SEEN = "plain", "odd", "seen"
 # kind     PLAIN: decoded changes of a slice; ODD: others as they were staged; SEEN: a _Told
 # slice    of PLAIN: its label
 SLICED = pa.schema({"kind": pa.string(), "slice": pa.int32(), "body": pa.binary()})
-_KEYS = pa.schema({"keys": pa.binary(), "bytes": pa.int64()})
+_KEYS = pa.schema({"keys": pa.binary(), "bytes": pa.int64(), "changes": pa.int64()})
 _AT_ONCE = 100_000  # changes that are cut together
 _BYTES_AT_ONCE = 32 * 1024 * 1024
 _SAMPLED = 30_000  # keys
@@ -54,8 +55,8 @@ class _Told(Generic[S]):
 def sampled(
     mine: DataFrame, columns: Columns, decoding: Decoding, names: Sequence[str], changes: int
 ) -> tuple[pa.Table, float]:
-    """Keys of some of about so many changes, by which slices are cut, and how many bytes each of them has, decoded.
-    `names`: of the key's columns. A Spark job."""
+    """Keys of some of about so many changes, by which slices are cut, and how many bytes a change has, decoded.
+    `names`: of the key's columns. Of what gives many rows for each change a part of them is told. A Spark job."""
     rows = packed_changes(mine)
     looked = min(changes, _LOOKED_AT)
     some = rows.sample(looked / changes, seed=1) if looked < changes else rows
@@ -65,14 +66,17 @@ def sampled(
     def keys(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for each in unpacked(batches):
             few = pa.Table.from_batches([each.take(pa.arange(0, each.num_rows, step))])
+            changes = len(few)
             for found, _ in columns.split([few], decoding):
-                told = {"keys": [body_of(found.select(names))], "bytes": [_held(found)]}
+                some = found.select(names).take(pa.arange(0, len(found), max(1, ceil(len(found) / len(few)))))
+                told = {"keys": [body_of(some)], "bytes": [_held(found)], "changes": [changes]}
                 yield pa.RecordBatch.from_pydict(told, _KEYS)
+                changes = 0
 
     told = map_in_arrow(some, keys, _KEYS).collect()
     none = columns.schema(decoding).empty_table().select(names)
     every = pa.concat_tables([none, *(table_of(row["keys"]) for row in told)])
-    return every, sum(row["bytes"] for row in told) / max(1, len(every))
+    return every, sum(row["bytes"] for row in told) / max(1, sum(row["changes"] for row in told))
 
 
 def _held(found: pa.Table) -> int:

@@ -5,7 +5,7 @@ A job that dies before its commit leaves nothing to remember: the next one sees 
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final
@@ -31,6 +31,7 @@ from firn_spark.tables.evolve import Table
 from firn_spark.views.row_changes import RowChanges, SharedChanges
 from firn_spark.views.tables_at import TableAt, TablesAt
 from firn_spark.views.view_table import Remake, fits, made, settled
+from firn_sql.result_batches import batches_of
 from firn_sql.views.algebra import Plan, Scan, operators
 from firn_sql.views.clock import NEVER, Moments
 from firn_sql.views.planner import plan
@@ -349,7 +350,7 @@ def _as_whole(work: _Work, query: _Query, connection: Connection, summary: Mappi
     layout = layout_of(remake.table)
     with failures(str(work.view.table)):
         rows = query.stored.rows(Refresh(connection, query.plan, sources, _moments(work)).whole(AFTER))
-        for some in _portions(connection.sql(rows).to_arrow_reader(_BATCH)):
+        for some in _portions(batches_of(connection.sql(rows).to_arrow_reader(_BATCH))):
             cells = _cells(layout, query.stored, some)
             count += len(cells)
             new += write_rows(layout, ordered(layout, cells))
@@ -358,16 +359,16 @@ def _as_whole(work: _Work, query: _Query, connection: Connection, summary: Mappi
     return context.tables.look_again(table)
 
 
-def _portions(reader: pa.RecordBatchReader) -> Iterator[pa.Table]:
+def _portions(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Rows in portions that are worth a file, and not too large."""
     held: list[pa.RecordBatch] = []
-    for batch in reader:
+    for batch in batches:
         held.append(batch)
         if sum(map(len, held)) >= _AT_ONCE or sum(one.nbytes for one in held) >= _AT_ONCE_BYTES:
-            yield pa.Table.from_batches(held, reader.schema)
+            yield pa.Table.from_batches(held)
             held = []
     if held:
-        yield pa.Table.from_batches(held, reader.schema)
+        yield pa.Table.from_batches(held)
 
 
 def _cells(layout: Layout, how: Stored, rows: pa.Table | None) -> pa.Table:

@@ -11,7 +11,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from firn.log import published_configs
+from firn.log import holds, published_configs
+from firn.quarantine.lifting import resume
+from firn.quarantine.rules import Standing, failed_table
 from firn_lake.lake import Lake as Reader
 from firn_spark.merge import shared_decoding
 from firn_spark.slices import shared_changes, slice_engine
@@ -148,6 +150,28 @@ def test_each_epoch_runs_under_the_sql_that_it_names_though_they_are_committed_t
     assert rows_of(lake, "lake.clean", "id", "twice") == Counter([(1, 2), (2, 4), (4, 40)])
     assert Counter((one["id"], one["twice"]) for one in fresh) == rows_of(lake, "lake.clean", "id", "twice")
     assert [one["firn.events"] for one in lake.snapshots("lake.clean")] == ["1", "1", "2"]
+
+
+def test_what_a_released_table_lacks_comes_under_the_sql_that_its_epochs_name(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lake = Lake(spark, tmp_path, config(clean=CLEAN))
+    lake.land([row(1)])
+    stand = Standing(1, 1)
+    held = failed_table("spec", "lake.clean", "terminal", "no reason", stand, 1, 1, "2026-01-01T00:00:00Z")
+    holds.hold(lake.store, held)
+    lake.land([row(2)])
+    broken = "INSERT INTO lake.clean SELECT id, abs(name) AS twice FROM app.t"
+    publish(lake, clean=broken)  # of texts there is no such number: it binds to nothing
+    lake.land([row(4)])
+    publish(lake, clean=CLEAN.replace("n * 2", "n * 10"))
+    lake.land([row(5)])
+    assert rows_of(lake, "lake.clean", "id", "twice") == Counter([(1, 2)])
+    resume(lake.store, "spec", "lake.clean", None, "retry", lake.now)
+    lake.land([row(7)])
+    # All but the third can run as they are: that runs as it was corrected.
+    assert rows_of(lake, "lake.clean", "id", "twice") == Counter([(1, 2), (2, 4), (4, 40), (5, 50), (7, 70)])
+    assert {one["status"] for one in lake.lines if one.get("table") == "lake.clean"} == {"committed"}
 
 
 def test_a_new_pipeline_reaches_back_as_far_as_the_log(spark: SparkSession, tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ from firn.tables.joined_snapshots import Joined, recorded
 from firn_lake.fresh.pending import NotFresh
 from firn_lake.lake import Lake as Reader
 from firn_spark import commit
+from firn_spark.driver import staged_changes
+from firn_spark.slices import slice_engine
 from firn_spark.tables import fence
 from firn_spark.tables.columns import iceberg_type
 from firn_spark.tables.evolve import Tables
@@ -25,7 +27,7 @@ from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import event, letters
 from tests.integration.spark.test_pipelines_rebuild import rebuilt
-from tests.soak import few_cases
+from tests.soak import few_cases, long_only
 
 pytestmark = pytest.mark.spark
 
@@ -157,6 +159,34 @@ def test_a_pipeline_whose_table_is_not_there_waits_alone_and_nothing_is_lost(
     assert letters(lake) == []
 
 
+@pytest.mark.parametrize("dies_at", [0, pytest.param(1, marks=long_only), pytest.param(2, marks=long_only)])
+def test_a_new_table_and_a_pipeline_that_joins_it_come_together_at_once_and_reach_back(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dies_at: int
+) -> None:
+    before = RULES.partition("    tables:")[0] + "    tables:\n      app.t: {to: lake.t, key: [id]}\n"
+    lake = Lake(spark, tmp_path, before)
+    lake.land([click(9, 1)])
+    lake.land([click(10, 2)])
+    lake.config = published_configs.publish(lake.store, config())
+    lake.post([click(11, 1), customer(20, 1, 1, "Ada"), customer(21, 2, 1, "Bob")])
+    n, real, left = lake.seal(), fence.commit, [dies_at]
+
+    def commit(spark_: Any, table: Any, *rest: Any) -> None:
+        left[0] -= table.name == TableName("lake", "rich")
+        if dies_at and not left[0]:
+            monkeypatch.setattr(fence, "commit", real)
+            raise Died(str(dies_at))
+        return real(spark_, table, *rest)
+
+    if dies_at:
+        monkeypatch.setattr(fence, "commit", commit)
+        with pytest.raises(Died):
+            lake.commit(n)
+    assert lake.commit(n) == 0, lake.lines
+    assert rows(lake) == Counter([(9, "Ada", 1), (10, "Bob", 1), (11, "Ada", 1)])
+    assert [(one.above, one.last) for one in recorded("spec", lake.snapshots("lake.rich"))] == [(0, 2), (2, 3)]
+
+
 @pytest.mark.parametrize("customers_fail", [False, True])
 def test_of_tables_that_are_released_together_the_joined_one_catches_up_first(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, customers_fail: bool
@@ -224,6 +254,29 @@ def test_a_rebuild_joins_with_the_recorded_snapshots_or_refuses(
         "of epoch 1 of spec, pipeline rich, the column name of lake.customers was made again since" in refused["error"]
     )
     assert rows(lake) == expected
+
+
+def test_few_events_of_many_partners_are_committed_by_slices_of_what_they_give(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staged_changes, "MOST_MADE", 100_000)
+    monkeypatch.setattr(slice_engine, "_BYTES", 500_000)
+    lake = Lake(spark, tmp_path, config())
+    lake.land([*(customer(1, 1, n, "Ada") for n in range(600)), customer(2, 2, 0, "Bob")])
+    clicks = [click(10 + n, 1 if n % 3 else 2) for n in range(30)]
+    lake.land(clicks)
+    expected = Counter(
+        (one["id"], *said)
+        for one in (each["after"] for each in clicks)
+        for said in ([("Ada", n) for n in range(600)] if one["cid"] == 1 else [("Bob", 0)])
+    )
+    assert rows(lake) == expected
+    way = lake.line("lake.rich")["way"]
+    assert way["driver"] == "30 changes give more than 100000 bytes of rows"
+    assert way["slices"] > 3
+    lake.land([*clicks, click(50, 1)])
+    assert (lake.line("lake.rich")["merged"], lake.line("lake.rich")["superseded"]) == (1, 30)
+    assert rows(lake) == expected + Counter((50, "Ada", n) for n in range(600))
 
 
 def test_a_rebuild_asks_for_snapshots_of_those_pipelines_alone_that_had_events(

@@ -203,6 +203,11 @@ def test_parameters_that_fit_may_be_lists_tuples_and_dicts(catalog: Catalog, ord
         assert found.to_pylist() == [{"id": 2}]
 
 
+def test_what_fails_far_behind_in_a_result_is_the_querys_error(catalog: Catalog) -> None:
+    with pytest.raises(QueryError, match="Could not convert string 'no' to INT32"):
+        query(catalog, "SELECT CAST(CASE WHEN range = 8000 THEN 'no' ELSE '1' END AS INTEGER) FROM range(9000)")
+
+
 def test_a_result_that_is_larger_than_its_memory_is_an_error(catalog: Catalog) -> None:
     sql = "SELECT repeat('x', 1000) AS t FROM range(2000)"
     assert query(catalog, sql, limits=Limits(memory="100MB")).num_rows == 2000

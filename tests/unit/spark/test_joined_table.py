@@ -13,10 +13,9 @@ import pytest
 from firn.changes.decode.types import Column, Type, decimal
 from firn.tables.joined_snapshots import Joined
 from firn_spark.files.row_lookup import Files, Wanted
-from firn_spark.pipelines import joined_table
 from firn_spark.pipelines.joined_table import JoinedTable
 from firn_spark.tables.columns import arrow_type
-from firn_sql.partners import TooLarge
+from firn_sql.isolation import TooLarge
 
 COLUMNS = tuple(
     Column(name, Type(kind) if kind else decimal(9, 2))
@@ -25,6 +24,7 @@ COLUMNS = tuple(
         "day": "date", "at": "timestamptz", "late": "string",
     }.items()
 )  # fmt: skip
+MOST = 1_000_000
 IDS = {one.name: number for number, one in enumerate(COLUMNS, 1)}
 U = [uuid.UUID(int=n) for n in range(4)]
 AT = [dt.datetime(2026, 1, 1, 0, 0, n, tzinfo=dt.UTC) for n in range(4)]
@@ -57,25 +57,24 @@ def test_the_rows_of_the_values_are_found_whatever_their_type(tmp_path: Path, na
     one = table(tmp_path, rows[:1], [*rows[1:], row(3) | {name: None}])
     kind = next(arrow_type(each.type) for each in COLUMNS if each.name == name)
     wanted = pa.table({name: pa.array([rows[1][name], rows[3][name]], kind)})
-    found = one.rows([each.name for each in COLUMNS], wanted)
+    found = one.rows([each.name for each in COLUMNS], wanted, MOST)
     expected = [each | {"late": None} for each in rows if each[name] in (rows[1][name], rows[3][name])]
     assert found.sort_by("id").to_pylist() == expected
 
 
 def test_a_text_that_is_no_uuid_equals_none_and_a_column_of_later_equals_nothing(tmp_path: Path) -> None:
     one = table(tmp_path, [row(1)])
-    assert one.rows(["id"], pa.table({"U": ["no", "{" + str(U[1]) + "}", U[1].hex]})).to_pylist() == []
-    assert one.rows(["id"], pa.table({"late": ["x"]})).to_pylist() == []
+    assert one.rows(["id"], pa.table({"U": ["no", "{" + str(U[1]) + "}", U[1].hex]}), MOST).to_pylist() == []
+    assert one.rows(["id"], pa.table({"late": ["x"]}), MOST).to_pylist() == []
 
 
 def test_several_columns_are_looked_up_together(tmp_path: Path) -> None:
     one = table(tmp_path, [row(n) for n in range(4)])
-    found = one.rows(["id"], pa.table({"id": pa.array([1, 2], pa.int64()), "s": ["s2", "s1"]}))
+    found = one.rows(["id"], pa.table({"id": pa.array([1, 2], pa.int64()), "s": ["s2", "s1"]}), MOST)
     assert sorted(found["id"].to_pylist()) == [1, 2]
 
 
-def test_more_than_a_process_may_hold_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_than_a_process_may_hold_is_said(tmp_path: Path) -> None:
     one = table(tmp_path, [row(n) for n in range(4)])
-    monkeypatch.setattr(joined_table, "MOST_BYTES", 10)
     with pytest.raises(TooLarge, match=r"more than 10 bytes of lake\.t"):
-        one.rows(["id", "s"], pa.table({"id": pa.array([1, 2], pa.int64())}))
+        one.rows(["id", "s"], pa.table({"id": pa.array([1, 2], pa.int64())}), 10)

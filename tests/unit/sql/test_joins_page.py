@@ -22,7 +22,7 @@ def test_the_example_passes_the_check_and_a_row_says_what_the_table_said() -> No
     ada = pa.table({"id": [7], "name": ["Ada"], "plan": ["free"]})
     clicks = pa.table({"id": [1, 2, 3], "page": ["/", "/", "/health"], "customer_id": [7, None, 7]})
     transform = Transform(check(pipeline.sql), clicks.schema, joined={"shop.customers": ada.schema})
-    made = transform.run(clicks, lambda _, columns, __: ada.select(list(columns)))
+    made = transform.run(clicks, lambda _, columns, *__: ada.select(list(columns)))
     assert made.rows.to_pylist() == [
         {"id": 1, "page": "/", "name": "Ada", "plan": "free"},
         {"id": 2, "page": "/", "name": None, "plan": None},

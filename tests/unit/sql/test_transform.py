@@ -112,6 +112,16 @@ def test_a_batch_in_which_every_row_fails_gives_nothing_but_reasons() -> None:
     assert (len(found.failed), found.rows.num_rows) == (40, 0)
 
 
+@pytest.mark.parametrize(
+    "sql", ["SELECT id, {} AS n FROM clicks", "SELECT id, n FROM (SELECT id, {} AS n FROM clicks) k"]
+)
+def test_a_row_far_behind_in_its_batch_fails_for_itself_too(sql: str) -> None:
+    rows = [{"id": n, "name": "no" if n in (3_000, 4_999) else "1"} for n in range(5_000)]
+    found = run(sql.format("CAST(name AS INTEGER)"), *rows)
+    assert (sorted(found.failed), found.rows.num_rows) == ([3_000, 4_999], 4_998)
+    assert all("Could not convert string 'no' to INT32" in why for why in found.failed.values())
+
+
 def test_no_rows_give_no_rows() -> None:
     found = run("SELECT id, UNNEST(items) AS item FROM clicks")
     assert (found.rows.num_rows, found.origin.to_pylist(), found.number.to_pylist(), found.failed) == (0, [], [], {})
@@ -123,7 +133,7 @@ def test_a_row_that_gives_too_much_is_one_that_fails() -> None:
     sql = f"SELECT id, UNNEST(l) AS x FROM {inner} AS b"
     schema = pa.schema({"id": pa.int64(), "l": pa.list_(pa.int64())})
     found = run(sql, {"id": 1, "l": list(range(200))}, {"id": 2, "l": [1, 2]}, schema=schema)
-    assert found.failed == {0: "it gives more than 1,000,000 rows or 1,000,000,000 bytes"}
+    assert found.failed == {0: "it gives more than 1,000,000 rows or 128,000,000 bytes"}
     assert found.rows.num_rows == 8
 
 

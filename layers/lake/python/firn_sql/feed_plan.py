@@ -46,7 +46,7 @@ class JoinedRows(Protocol):
         """All that SQL may name."""
         ...
 
-    def rows(self, columns: Sequence[str], keys: pa.Table) -> pa.Table:
+    def rows(self, columns: Sequence[str], keys: pa.Table, most: int) -> pa.Table:
         """As firn_sql.partners.Lookup says."""
         ...
 
@@ -68,9 +68,9 @@ class PipelineFeed:
         """Its SQL, as it runs. Raises TerminalError."""
         return bound(self.pipeline, self.sql, source_schema(self.decoding.columns), _schemas(self.joined))
 
-    def look_up(self, place: int, columns: Sequence[str], keys: pa.Table) -> pa.Table:
+    def look_up(self, place: int, columns: Sequence[str], keys: pa.Table, most: int) -> pa.Table:
         """As firn_sql.partners.Lookup says."""
-        return self.joined[place].rows(columns, keys)
+        return self.joined[place].rows(columns, keys, most)
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,39 @@
-"""Finds the rows that make a run fail, so that all others go on.
+"""Finds the rows that make a run fail, or give too much, so that all others go on.
 
 Halves are tried again and again: a few bad rows of n cost about log2(n) runs each, and if all are bad there are at most
 two runs a row. What a row gives depends on the row alone, so any split finds the same rows.
 """
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Final, TypeVar
 
 import pyarrow as pa
 
 MAX_REASON: Final = 300
+T = TypeVar("T")
+
+
+class TooLarge(Exception):
+    """Rows give more, or are joined with more, than a process is to hold at once."""
+
+
+def by_halves(rows: pa.Table, attempt: Callable[[pa.Table], T]) -> Iterator[tuple[int, pa.Table, T | TooLarge]]:
+    """What an attempt at rows gives, or at halves of them where all are too much, down to one row that is: where each
+    part begins, its rows, and what they give. In the order of the rows, each part once it is asked for."""
+    pending = [(0, len(rows))]
+    while pending:
+        start, end = pending.pop()
+        some = rows.slice(start, end - start)
+        try:
+            found: T | TooLarge = attempt(some)
+        except TooLarge as error:
+            if len(some) > 1:
+                middle = (start + end) // 2
+                pending += [(middle, end), (start, middle)]
+                continue
+            found = TooLarge(str(error))  # without the frames, and what these hold
+        yield start, some, found
+        del some, found
 
 
 def isolate(
@@ -19,6 +43,8 @@ def isolate(
 
     attempt  runs rows; raises if one of them is bad
     error    what it raised for all of them
+
+    Raises TooLarge where `attempt` does.
     """
     good: list[pa.Table] = []
     failed: dict[int, str] = {}
@@ -29,6 +55,8 @@ def isolate(
             try:
                 good.append(attempt(rows.slice(start, end - start)))
                 continue
+            except TooLarge:
+                raise
             except Exception as again:  # noqa: BLE001
                 found = again
         if end - start == 1:

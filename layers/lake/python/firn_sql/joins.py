@@ -73,7 +73,7 @@ def joins_of(tables: Node, known: frozenset[str], text: Text, at: int) -> tuple[
         raise text.refuse(offset(leaf, at), "the SELECT on the left has no name", "write FROM (SELECT …) k JOIN …")
     if alias in left:
         raise text.refuse(offset(right, here), f"two tables are called {alias[:60]!r}", "write another name behind one")
-    keys = tuple(_key(one, alias, left, text, here) for one in _conditions(tables["condition"]))
+    keys = tuple(_key(one, alias, left, text, here) for one in conditions(tables["condition"]))
     return leaf, (*before, Join(".".join(path), alias, keys))
 
 
@@ -82,12 +82,13 @@ def _name(leaf: Node) -> str:
     return str(leaf.get("alias") or path[-1]).lower()
 
 
-def _conditions(node: Node) -> Iterator[Node]:
+def conditions(node: Node) -> Iterator[Node]:
+    """What ON says, one by one."""
     if node.get("type") != "CONJUNCTION_AND":
         yield node
         return
     for one in node["children"]:
-        yield from _conditions(one)
+        yield from conditions(one)
 
 
 def _key(node: Node, alias: str, left: set[str], text: Text, at: int) -> Key:

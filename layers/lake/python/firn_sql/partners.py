@@ -3,35 +3,55 @@ follows from their values alone, so that whichever process joins an event gives 
 """
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import duckdb
 import pyarrow as pa
 
 from firn.config.sql_text import SqlRefused
-from firn_sql.isolation import isolate
-from firn_sql.joins import Join, Key
+from firn_sql.isolation import TooLarge, isolate
+from firn_sql.joins import Join, Key, conditions
 from firn_sql.output_types import quoted
-from firn_sql.parse_tree import Node, Text, written
+from firn_sql.parse_tree import Node, Text, all_nodes, parse, written
 
 TABLE: Final = "_firn_join_{}"
 PARTNER: Final = "_firn_partner_{}"
 """The column with the number of the row of a joined table, null where there is none."""
 _FOUND: Final = "_firn_found"
-
-
-class TooLarge(Exception):
-    """Rows give more than a run may hold."""
+_VALUE: Final = "_firn_value"
 
 
 class Lookup(Protocol):
     """Whoever has the joined tables."""
 
-    def __call__(self, place: int, columns: Sequence[str], keys: pa.Table) -> pa.Table:
+    def __call__(self, place: int, columns: Sequence[str], keys: pa.Table, most: int) -> pa.Table:
         """These columns of all rows of the table of the join `place` whose values are among those of `keys`, a column
-        for each of the join's, without nulls. Rows of other combinations may be among them. Raises TooLarge."""
+        for each of the join's, without nulls. Rows of other combinations may be among them. Raises TooLarge where these
+        are more than `most` bytes."""
         ...
+
+
+class Remembered:
+    """A Lookup that is not asked again for a value of which there is too much: what is too much of one value is too
+    much of any that it is among."""
+
+    def __init__(self, lookup: Lookup) -> None:
+        self._lookup = lookup
+        self._too_much: dict[tuple[Any, ...], tuple[int, str]] = {}  # how much it is more than, by place and value
+
+    def __call__(self, place: int, columns: Sequence[str], keys: pa.Table, most: int) -> pa.Table:
+        """As Lookup says."""
+        for one in _each(keys) if self._too_much else ():
+            known, why = self._too_much.get((place, *one), (-1, ""))
+            if most <= known:
+                raise TooLarge(why)
+        try:
+            return self._lookup(place, columns, keys, most)
+        except TooLarge as error:
+            if len(keys) == 1:
+                self._too_much[(place, *next(_each(keys)))] = most, str(error)
+            raise
 
 
 class Partners:
@@ -50,30 +70,36 @@ class Partners:
         self.forget()
 
     def bind(self, tree: Node) -> None:
-        """`tree`: of the SELECT, as it runs. Raises SqlRefused where values of two types would be compared."""
+        """`tree`: of the SELECT, as it runs; values of two types are compared by what they are in it from now on: a
+        type that holds all of both there may not be. Raises SqlRefused where they can't be compared."""
         nodes = []
         node = tree["from_table"]
         while node["type"] == "JOIN":
-            nodes.append(node["left"])
+            nodes.append(node)
             node = node["left"]
-        for place, (one, left) in enumerate(zip(self._joins, reversed(nodes), strict=True)):
-            select = copy.deepcopy({**tree, "select_list": [], "from_table": left, "where_clause": None})
+        for place, (one, join) in enumerate(zip(self._joins, reversed(nodes), strict=True)):
+            select = copy.deepcopy({**tree, "select_list": [], "from_table": join["left"], "where_clause": None})
             select["select_list"] = [copy.deepcopy(key.left) | {"alias": f"w{i}"} for i, key in enumerate(one.keys)]
-            self._keys.append(self._of_kinds(place, one, written(select)))
+            inner = written(select)
+            kinds = self._kinds(place, one, inner)
+            told = [_in_kind(f"w{i}", *kinds[i]) for i in range(len(kinds))]
+            named = ", ".join(f"{value} AS w{i}" for i, value in enumerate(told))
+            there = " AND ".join(f"w{i} IS NOT NULL" for i in range(len(told)))
+            self._keys.append(f"SELECT DISTINCT * FROM (SELECT {named} FROM ({inner})) WHERE {there}")  # noqa: S608 (names are quoted)
+            for key, equal, kind in zip(one.keys, conditions(join["condition"]), kinds, strict=True):
+                side = "left" if equal["left"]["column_names"] == key.left["column_names"] else "right"
+                equal[side] = _value_in_kind(key.left, *kind)
 
-    def _of_kinds(self, place: int, one: Join, inner: str) -> str:
-        """The values that rows are looked up by, in the types of the table's columns: one that none of these is equals
-        nothing there."""
+    def _kinds(self, place: int, one: Join, inner: str) -> list[tuple[str, str]]:
+        """DuckDB's types of the values on the left and of the table's columns, by key."""
         right = self._connection.sql(f"SELECT {_listed(key.column for key in one.keys)} FROM {TABLE.format(place)}")  # noqa: S608
         left = self._connection.sql(inner)
         mine, theirs = (some.to_arrow_table().schema.types for some in (left, right))
         for i, key in enumerate(one.keys):
             if not _comparable(mine[i], theirs[i]):
                 raise self._refuse_types(key, one, theirs[i], str(left.types[i]), str(right.types[i]))
-        values = [f"TRY_CAST(w{i} AS {kind})" for i, kind in enumerate(right.types)]
-        equal = " AND ".join(f"{value} = w{i}" for i, value in enumerate(values))
-        named = ", ".join(f"{value} AS w{i}" for i, value in enumerate(values))
-        return f"SELECT DISTINCT {named} FROM ({inner}) WHERE {equal}"  # noqa: S608 (names are quoted)
+        own = [str(right.types[i] if pa.types.is_null(kind) else left.types[i]) for i, kind in enumerate(mine)]
+        return list(zip(own, map(str, right.types), strict=True))
 
     def _refuse_types(self, key: Key, one: Join, kind: pa.DataType, mine: str, theirs: str) -> SqlRefused:
         column = key.left["column_names"][-1]
@@ -83,31 +109,19 @@ class Partners:
         cast = f"TRY_CAST({column} AS {theirs}) AS its_{column}"
         return self._text.refuse(key.at, why, f"write a SELECT in place of the source, which gives {cast}")
 
-    def find(self, source: str, rows: pa.Table, lookup: Lookup) -> None:
-        """Makes the tables those of what these rows touch. Raises TooLarge, and what `lookup` raises."""
+    def find(self, source: str, rows: pa.Table, lookup: Lookup, most: int) -> None:
+        """Makes the tables those of what these rows touch. Raises what `lookup` raises."""
         for place, columns in enumerate(self._columns):
             keys = self._values(place, source, rows)
-            found = self._looked_up(place, columns, keys, lookup) if len(keys) else columns.empty_table()
+            found = lookup(place, columns.names, keys, most) if len(keys) else columns.empty_table()
             self._connection.register(_FOUND, found.select(columns.names).cast(columns))
             sorted_rows = self._connection.sql(f"SELECT * FROM {_FOUND} ORDER BY ALL").to_arrow_table()  # noqa: S608
             self._connection.unregister(_FOUND)
+            del found
             self._register(place, sorted_rows)
-
-    def _looked_up(self, place: int, columns: pa.Schema, keys: pa.Table, lookup: Lookup) -> pa.Table:
-        """What is too much of one value is too much of any that it is among: it is not looked up again for each."""
-        known = self._too_much[place]
-        if known and (one := next((each for each in _each(keys) if each in known), None)) is not None:
-            raise TooLarge(known[one])
-        try:
-            return lookup(place, columns.names, keys)
-        except TooLarge as error:
-            if len(keys) == 1:
-                known[next(_each(keys))] = str(error)
-            raise
 
     def forget(self) -> None:
         """Lets go of the rows that were found."""
-        self._too_much: list[dict[tuple[Any, ...], str]] = [{} for _ in self._joins]
         for place, columns in enumerate(self._columns):
             self._register(place, columns.empty_table())
 
@@ -128,28 +142,22 @@ class Partners:
         self._connection.register(TABLE.format(place), numbered)
 
 
-def halves(
-    rows: pa.Table, attempt: Callable[[pa.Table], tuple[list[pa.Table], dict[int, str]]], row: str
-) -> tuple[list[pa.Table], dict[int, str]]:
-    """What an attempt at rows gives, at halves of them where all look up too much. `row`: the column with their
-    numbers."""
-    good: list[pa.Table] = []
-    failed: dict[int, str] = {}
-    pending = [rows]
-    while pending:
-        some = pending.pop()
-        try:
-            parts, bad = attempt(some)
-        except TooLarge as error:
-            if len(some) == 1:
-                failed[some[row][0].as_py()] = str(error)
-                continue
-            middle = len(some) // 2
-            pending += [some.slice(middle), some.slice(0, middle)]
-            continue
-        good += parts
-        failed |= bad
-    return good, failed
+def _in_kind(value: str, own: str, kind: str) -> str:
+    """A value of the type `own` in another type, null where that does not have it."""
+    if own == kind:
+        return value
+    cast = f"TRY_CAST({value} AS {kind})"
+    return f"CASE WHEN TRY_CAST({cast} AS {own}) = {value} THEN {cast} END"
+
+
+def _value_in_kind(column: Node, own: str, kind: str) -> Node:
+    """The same of a column."""
+    found: Node = parse(f"SELECT {_in_kind(_VALUE, own, kind)}")["select_list"][0]
+    for node, _ in list(all_nodes(found)):
+        if node.get("column_names") == [_VALUE]:
+            node.clear()
+            node.update(copy.deepcopy(column))
+    return found
 
 
 def _columns(join: Join, schema: pa.Schema, text: Text) -> pa.Schema:

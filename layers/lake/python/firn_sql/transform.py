@@ -19,17 +19,19 @@ from firn.config.names import is_left_out
 from firn.config.sql_text import SqlRefused
 from firn_sql.check import HIDDEN, IS_NOW, Checked
 from firn_sql.failing_rows import WHICH, question
-from firn_sql.isolation import isolate, reason
+from firn_sql.isolation import TooLarge, by_halves, isolate, reason
 from firn_sql.output_types import NoColumnType, column_type, quoted
 from firn_sql.parse_tree import Node, all_nodes, offset, written
-from firn_sql.partners import TABLE, Lookup, Partners, TooLarge, halves
+from firn_sql.partners import TABLE, Lookup, Partners, Remembered
+from firn_sql.result_batches import batches_of
 
 NOW: Final = "_firn_now"
 """The column of `rows` that now() reads: timestamp[us, UTC]."""
 ROW: Final = "_firn_row"
-MOST_ROWS_OF_ONE: Final = 1_000_000
+MOST_OF_ONE: Final = 128_000_000  # bytes that a row may give, and that it may be joined with of one table
+MOST_TOGETHER: Final = 32_000_000  # the same of several rows, or twice their own: what is more is run by halves
+BYTES_OF_A_ROW: Final = 128  # that a row counts for at least: who it is stands beside it
 _SOURCE: Final = "_firn_source"
-_SPARE_ROWS: Final = 100  # output rows for each input row, before a batch is looked at row by row
 _UNKNOWN: Final = frozenset({'"null"', "sqlnull", "null"})  # DuckDB's words for a type of which nothing is known
 _BATCH: Final = 65_536
 _FEWEST_ASKED: Final = 4  # rows: fewer are quicker tried
@@ -69,14 +71,14 @@ class Transform:
         joined: Mapping[str, pa.Schema] = MappingProxyType({}),
     ) -> None:
         """columns  those of the source, in the order of `*`; names that begin with _firn_ are not seen by the SQL
-        memory   bytes that a run may take
+        memory   bytes that DuckDB may take
         joined   the columns of the tables that it joins, by their names
 
         Raises SqlRefused if the SQL does not bind to these columns, or gives what no table can have.
         """
         self._checked = checked
         self._turn = threading.Lock()
-        self._memory = memory
+        self._most = self._left = 0  # bytes that a try may give, and of these those that it has not given yet
         self._columns = _visible(checked, columns)
         self._connection = _connected(memory)
         self._connection.register(_SOURCE, self._input(columns.empty_table(), pa.arange(0, 0)))
@@ -84,7 +86,9 @@ class Transform:
         self._partners = Partners(self._connection, checked.text, checked.joins, joined)
         tree = _rewritten(checked, self._partners.hidden)
         self._sql = self._bound(written(tree))
-        self._partners.bind(tree)
+        if checked.joins:
+            self._partners.bind(tree)
+            self._sql = self._bound(written(tree))
         self._question = question(tree, ROW)
         self._nothing = self._connection.sql(self._sql).to_arrow_table()
         found = self._nothing.schema
@@ -104,22 +108,34 @@ class Transform:
         Deterministic, and the same for any split of the rows. Raises duckdb.Error where DuckDB itself is broken, and
         what `lookup` raises.
         """
+        known = None if lookup is None else Remembered(lookup)
+        parts = [(start, made) for start, _, made in by_halves(rows, lambda some: self.attempt(some, known))]
+        if len(parts) == 1 and isinstance(parts[0][1], Result):
+            return parts[0][1]
+        good = [(start, made) for start, made in parts if isinstance(made, Result)]
+        failed = {start: str(made) for start, made in parts if isinstance(made, TooLarge)}
+        failed |= {start + place: why for start, made in good for place, why in made.failed.items()}
+        return Result(
+            pa.concat_tables([self.schema.empty_table(), *(made.rows for _, made in good)]),
+            pa.concat_arrays([pa.array([], pa.int64()), *(pc.add(made.origin, start) for start, made in good)]),
+            pa.concat_arrays([pa.array([], pa.int32()), *(made.number for _, made in good)]),
+            failed,
+        )
+
+    def attempt(self, rows: pa.Table, lookup: Lookup | None = None, most: int | None = None) -> Result:
+        """The same in one try, for a caller who tries halves. Raises TooLarge where the rows give more than `most`
+        bytes and twice their own, or are joined with more of one table. None: what a process is to hold of so many."""
+        if lookup is None and self._checked.joins:
+            raise ValueError("the SQL joins tables, and nothing says who has them")
+        most = most or (MOST_OF_ONE if len(rows) == 1 else MOST_TOGETHER)
+        most = max(most, 2 * rows.nbytes, 2 * BYTES_OF_A_ROW * len(rows))
         with self._turn:
             table = self._input(rows, pa.arange(0, rows.num_rows))
-            if lookup is None:
-                if self._checked.joins:
-                    raise ValueError("the SQL joins tables, and nothing says who has them")
-                return self._result(*self._ran(table))
-            has = lookup  # of the joined tables
-
-            def joined(some: pa.Table) -> tuple[list[pa.Table], dict[int, str]]:
-                self._partners.find(_SOURCE, some, has)
-                good, failed = self._ran(some)
-                places = some[ROW].to_pylist()
-                return good, {places[place]: why for place, why in failed.items()}
-
+            self._left = self._most = most
             try:
-                return self._result(*halves(table, joined, ROW))
+                if lookup is not None:
+                    self._partners.find(_SOURCE, table, lookup, most)
+                return self._result(*self._ran(table))
             finally:
                 self._partners.forget()
 
@@ -127,7 +143,7 @@ class Transform:
         """What the rows give, and why others give nothing, by their places in the table."""
         try:
             return [self._attempt(table)], {}
-        except (duckdb.Error, TooLarge) as error:
+        except duckdb.Error as error:
             if isinstance(error, duckdb.FatalException | duckdb.InternalException):
                 raise
             return self._apart(table, error)
@@ -143,7 +159,7 @@ class Transform:
             if shown.setdefault(which, 0) < _SHOWN:
                 try:
                     self._attempt(table.slice(place, 1))
-                except (duckdb.Error, TooLarge) as own:
+                except duckdb.Error as own:
                     failed[place] = reason(own)
                 else:
                     return isolate(table, self._attempt, error)
@@ -154,7 +170,7 @@ class Transform:
         remaining = table.filter(rest)
         try:
             return [self._attempt(remaining)], failed
-        except (duckdb.Error, TooLarge) as again:
+        except duckdb.Error as again:
             good, more = isolate(remaining, self._attempt, again)
             places = remaining[ROW].to_pylist()
             return good, failed | {places[place]: why for place, why in more.items()}
@@ -224,18 +240,19 @@ class Transform:
     def _attempt(self, table: pa.Table) -> pa.Table:
         """What these rows give, with ROW. Raises duckdb.Error, TooLarge."""
         self._connection.register(_SOURCE, table)
-        most = MOST_ROWS_OF_ONE + _SPARE_ROWS * table.num_rows if table.num_rows != 1 else MOST_ROWS_OF_ONE
         reader = self._connection.sql(self._sql).to_arrow_reader(_BATCH)
         batches: list[pa.RecordBatch] = []
         rows = size = 0
         try:
-            for batch in reader:
+            for batch in batches_of(reader):
                 batches.append(batch)
                 rows, size = rows + batch.num_rows, size + batch.nbytes
-                if rows > most or size > self._memory:
-                    raise TooLarge(f"it gives more than {most:,} rows or {self._memory:,} bytes")
+                if max(size, rows * BYTES_OF_A_ROW) > self._left:
+                    why = f"it gives more than {self._most // BYTES_OF_A_ROW:,} rows or {self._most:,} bytes"
+                    raise TooLarge(why)
         finally:
             reader.close()  # else the connection takes no other query
+        self._left -= max(size, rows * BYTES_OF_A_ROW)
         return pa.Table.from_batches(batches, reader.schema)
 
     def _result(self, parts: list[pa.Table], failed: dict[int, str]) -> Result:

@@ -17,13 +17,14 @@ from firn.commit.cut_writer import write_cut
 from firn.commit.job_context import Work, look
 from firn.commit.lake import Lake, Range
 from firn.commit.range_parts import Part
-from firn.commit.reach_back import reaches
+from firn.commit.reach_back import Reach, reaches
+from firn.commit.released_tables import brought
 from firn.commit.renumbering import renumber
 from firn.commit.sink_turn import SinkTurn
 from firn.commit.view_turn import ViewTurn
 from firn.config.names import TableName, slug
 from firn.errors import StorageUnavailable, UnknownOutcome
-from firn.log import attempts, backlog, epochs, holds, layout
+from firn.log import attempts, backlog, holds, layout
 from firn.log.epochs import Epoch
 from firn.log.holds import Quarantine
 from firn.log.store import Store
@@ -144,6 +145,8 @@ class _Job:
         self._high = work.before.high if work.before else None
         self._held: dict[str, str] = {name: q.reason for name, q in work.known.held().items()}
         self._outcomes: list[Outcome] = []
+        self._reaches: dict[TableName, Reach] = {}  # that wait for what they are joined with
+        self._waiting: set[str] = set()  # tables that are joined with one that is late
         self._stands: dict[TableName, Standing] = {}  # of released tables, with what they caught up with
 
     def run(self) -> tuple[Quarantine | None, list[Outcome]]:
@@ -236,16 +239,25 @@ class _Job:
                 if target.name in work.foreign:
                     self._settle(*standings[str(target.name)], _foreign(work, target.name))
             free = [target for target in free if target.name not in work.foreign]
-            # What is joined is committed first: rows are joined with what came beside them. Where it fails they wait.
-            for joins in (False, True):
-                late = self._late
-                mine = [one for one in free if bool(one.joins) == joins and late.isdisjoint(map(str, one.joins))]
-                each = [(one, standings[str(one.name)][1].done) for one in mine]
-                for outcome in opened.commit_all(each) if each else ():
-                    self._settle(*standings[outcome.table], outcome)
+            self._commit(opened, free, standings)
         finally:
             opened.close()
         return None
+
+    def _commit(
+        self, opened: Range, free: Sequence[Target], standings: Mapping[str, tuple[TableName, Standing]]
+    ) -> None:
+        """What is joined is committed first: rows are joined with what came beside them. Where it fails they wait."""
+        for joins in (False, True):
+            late = self._late
+            mine = [one for one in free if bool(one.joins) == joins and late.isdisjoint(map(str, one.joins))]
+            for one in mine:
+                if one.name in self._reaches:
+                    self._reach(self._reaches.pop(one.name))
+            late |= {*self._late, *self._held}
+            each = [(one, standings[str(one.name)][1].done) for one in mine if str(one.name) not in late]
+            for outcome in opened.commit_all(each) if each else ():
+                self._settle(*standings[outcome.table], outcome)
 
     def _refuse_crowded(self, opened: Range, targets: Sequence[Target]) -> None:
         """All changes of tables that are too many are dead letters; of the stream, for each name would be a metric."""
@@ -267,41 +279,52 @@ class _Job:
 
     @property
     def _late(self) -> set[str]:
-        """The tables of which something failed that may pass by itself."""
-        return {outcome.table for outcome in self._outcomes if outcome.status == "failed"}
+        """The tables of which something failed that may pass by itself, and those that wait for one of them."""
+        return self._waiting | {outcome.table for outcome in self._outcomes if outcome.status == "failed"}
 
     def _catch_up(self) -> None:
         """Brings each released table up to the cut: what it lacks of what was in it, then what went past it. What is
         joined comes first, as in a range."""
-        work = self._work
-        for table, stand in sorted(work.standings.items(), key=lambda one: bool(work.joins(one[0]))):
-            if not stand.released or work.before is None:
+        for table, stand in sorted(self._work.standings.items(), key=lambda one: self._work.is_fed(one[0])):
+            if not stand.released or self._work.before is None:
                 continue
-            done, late = stand.done, not self._late.isdisjoint(map(str, work.joins(table)))
-            for upto in () if late else sorted({max(stand.expected, done), work.before.n}):
-                outcome = self._part(table, done, upto) if done < upto else None
-                if outcome is not None and not self._settle(table, replace(stand, done=done), outcome):
-                    break
-                done = upto
+            done = stand.done
+            for last, outcome in self._brought(table, stand):
+                if outcome is None:
+                    self._waiting.add(str(table))
+                elif self._settle(table, replace(stand, done=done), outcome):
+                    done = last
+                    continue
+                break
+            else:
+                done = max(stand.expected, done, self._work.before.n)
             self._stands[table] = replace(stand, done=done)
 
+    def _brought(self, table: TableName, stand: Standing) -> Iterator[tuple[int, Outcome | None]]:
+        work, done = self._work, stand.done
+        for upto in sorted({max(stand.expected, done), work.before.n if work.before else done}):
+            if done < upto:
+                yield from brought(work, table, done, upto, self._late)
+            done = upto
+
     def _reach_back(self) -> None:
-        """Brings into the tables of new pipelines what the log still holds of before."""
+        """Brings into the tables of new pipelines what the log still holds of before; where they are joined, once that
+        with which they are is in."""
+        for one in reaches(self._work):
+            if one.is_joined:
+                self._reaches[one.table] = one
+            else:
+                self._reach(one)
+
+    def _reach(self, one: Reach) -> None:
         work = self._work
-        for one in reaches(work):
-            if work.before is None or str(one.table) in self._held:
-                continue
-            opened = work.lake.open(work.stream, one.settings, one.epochs, work.before.n)
-            try:
-                for target in route(one.settings, opened.facts).targets:
-                    if target.name == one.table:
-                        outcome = opened.commit(replace(target, back=True))
-                        line = {"stream": work.stream, "table": str(one.table), "status": "reached back"}
-                        self._log(line | {"first": min(one.epochs), "last": max(one.epochs), "events": outcome.events})
-                        if outcome.status == "failed":
-                            self._settle(one.table, work.standing(one.table), outcome)
-            finally:
-                opened.close()
+        if work.before is None or str(one.table) in self._held:
+            return
+        for outcome in one.bring(work, work.before.n):
+            line = {"stream": work.stream, "table": str(one.table), "status": "reached back"}
+            self._log(line | {"first": min(one.epochs), "last": max(one.epochs), "events": outcome.events})
+            if outcome.status == "failed":
+                self._settle(one.table, work.standing(one.table), outcome)
 
     def _follow(self) -> None:
         """Brings the mirrors that pipelines make to where their bases are. One whose base failed waits with it."""
@@ -314,25 +337,6 @@ class _Job:
                 outcome = work.lake.follow(work.stream, work.settings, pipeline, base)
                 if outcome is not None:
                     self._settle(target, work.standing(target), outcome)
-
-    def _part(self, table: TableName, done: int, upto: int) -> Outcome | None:
-        """The epochs above `done` up to `upto`, into one table. None if they hold nothing of it."""
-        work = self._work
-        if table in work.foreign:
-            return _foreign(work, table)
-        sealed = {epoch.n: epoch for epoch in epochs.read_range(work.store, work.stream, done + 1, upto)}
-        mine = {n: epoch for n, epoch in sealed.items() if n not in work.known.epochs and work.rows(table, [epoch])}
-        if len(sealed) < upto - done:
-            missing = next(n for n in range(done + 1, upto + 1) if n not in sealed)
-            return _failed(table, f"epoch {missing} is no longer in the log")
-        if not mine:
-            return None
-        opened = work.lake.open(work.stream, work.settings, mine, upto)
-        try:
-            targets: list[Target] = route(work.settings, opened.facts).targets
-            return next((opened.commit(target, done) for target in targets if target.name == table), None)
-        finally:
-            opened.close()
 
     def _settle(self, table: TableName, stand: Standing, outcome: Outcome) -> bool:
         """Notes and logs an outcome; a failure that won't pass by itself becomes a quarantine. -> whether all is in."""
@@ -389,10 +393,6 @@ def _in_parts(targets: Sequence[Target]) -> Iterator[list[Target]]:
         events += mine
     if some:
         yield some
-
-
-def _failed(table: TableName, error: str) -> Outcome:
-    return Outcome(str(table), (), status="failed", error=error, failure="expired")
 
 
 def _foreign(work: Work, table: TableName) -> Outcome:

@@ -22,15 +22,15 @@ from firn.tables.routing import mirrors_on, targets_of
 from firn.tables.table_state import TableState
 
 Counts = dict[str, dict[str, int]]
-Pipelines = Mapping[str, tuple[Pipeline, ...]]  # of the stream, by the hash of the configuration
+Pipelines = dict[str, tuple[Pipeline, ...]]  # of the stream, by the hash of the configuration
 
 
 @dataclass(frozen=True)
 class Work:
     """One job's view. `epochs`: those of its range that no cut covers and that are not quarantined; `touched`: the
     tables that they go to, each with the last epoch that does; `config`: the one that the last epoch was sealed under,
-    `settings` its part for the stream, `pipelines` those of the epochs' own; `states`, `standings`: of these tables and
-    of those of the cut `before`."""
+    `settings` its part for the stream, `pipelines` those of the configurations that were looked at; `states`,
+    `standings`: of these tables and of those of the cut `before`."""
 
     store: Store
     lake: Lake
@@ -49,17 +49,22 @@ class Work:
     pipelines: Pipelines = field(default_factory=dict)
 
     def under(self, epoch: Epoch) -> StreamConfig:
-        """What the epoch is committed under: the settings, with the pipelines of its own configuration."""
-        return replace(self.settings, pipelines=self.pipelines.get(epoch.config, self.settings.pipelines))
+        """What the epoch is committed under: the settings, with the pipelines of its own configuration. Raises
+        ConfigError, StorageUnavailable for an epoch before the range."""
+        if epoch.config not in self.pipelines:
+            config = published_configs.load(self.store, epoch.config)
+            self.pipelines[epoch.config] = config.streams.get(self.stream, self.settings).pipelines
+        return replace(self.settings, pipelines=self.pipelines[epoch.config])
 
     @property
     def mirrors(self) -> list[tuple[Pipeline, TableName, TableName]]:
         """The pipelines that make mirrors (routing.mirrors_on), but for those whose base is not for this deployment."""
         return [one for one in mirrors_on(self.settings) if one[1] not in self.foreign]
 
-    def joins(self, table: TableName) -> frozenset[TableName]:
-        """The tables that a table's rows are joined with."""
-        return frozenset(one for each in self.settings.pipelines if each.target == table for one in each.joins)
+    def is_fed(self, table: TableName) -> bool:
+        """Whether pipelines append to a table, whose rows may be joined with others."""
+        every = (one for some in (self.settings.pipelines, *self.pipelines.values()) for one in some)
+        return any(one.target == table and not one.is_mirror for one in every)
 
     def progress(self, table: TableName) -> int:
         """The last epoch in the table's ancestry."""

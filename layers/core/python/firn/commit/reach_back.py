@@ -9,7 +9,8 @@ from firn.config.names import TableName
 from firn.log import epochs, layout
 from firn.log.epochs import Epoch
 from firn.log.store import paths
-from firn.tables.routing import targets_of
+from firn.tables.outcome import Outcome
+from firn.tables.routing import route, targets_of
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,20 @@ class Reach:
     table: TableName
     settings: StreamConfig
     epochs: Mapping[int, Epoch]
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether its rows are joined with other tables, which are to be there then."""
+        return any(one.joins for one in self.settings.pipelines if one.target == self.table)
+
+    def bring(self, work: Work, last: int) -> list[Outcome]:
+        """Brings the epochs into the table, which is at `last` then."""
+        opened = work.lake.open(work.stream, self.settings, self.epochs, last)
+        try:
+            mine = [one for one in route(self.settings, opened.facts).targets if one.name == self.table]
+            return [opened.commit(replace(target, back=True)) for target in mine]
+        finally:
+            opened.close()
 
 
 def reaches(work: Work) -> Sequence[Reach]:

@@ -33,6 +33,7 @@ from firn_lake.reading.rows import BATCH_SIZE, Rows
 from firn_lake.reading.versions import Version, version_at
 from firn_lake.schemas.arrow_types import arrow_schema, cast
 from firn_lake.tables import key_of
+from firn_sql.result_batches import batches_of
 from firn_sql.views.algebra import Plan, Scan, operators, quoted
 from firn_sql.views.clock import Moments
 from firn_sql.views.planner import SourceTable, plan
@@ -197,7 +198,7 @@ class FreshViewRows(RowsToCome):
             try:
                 sources = _Tables(connection, found, tables, view.checked, view.called)
                 relation = connection.sql(how.rows(Refresh(connection, found, sources, view.moments).whole(AFTER)))
-                for batch in relation.to_arrow_reader(_BATCH):
+                for batch in batches_of(relation.to_arrow_reader(_BATCH)):
                     rows = cast([batch.column(one) for one in kinds.names], kinds)
                     rows = rows if keep is None else rows.filter(keep)
                     if rows.num_rows:

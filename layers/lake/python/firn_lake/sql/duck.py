@@ -7,7 +7,7 @@ switched off: it can't reach anything else, whatever it says.
 import json
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -29,6 +29,7 @@ from firn_lake.sql.query_errors import (
     parameters_fault,
 )
 from firn_lake.sql.table_scan import TableScan
+from firn_sql.result_batches import batches_of
 
 _SEALED: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false",
@@ -140,7 +141,7 @@ def running(
                 said = {SNAPSHOTS: json.dumps(read), **({NOTES: json.dumps(notes)} if notes else {})}
                 schema = reader.schema.with_metadata(said)
                 names = tuple(scan.name for view in shown for scan in view.scans.values())
-                yield Result(schema, _at_most(limits, reader, schema), tuple(dict.fromkeys(names)))
+                yield Result(schema, _at_most(limits, batches_of(reader), schema), tuple(dict.fromkeys(names)))
         except (duckdb.Error, pa.ArrowException, TypeError) as error:
             if stopped.is_set():
                 raise QueryTooLarge(
@@ -220,10 +221,10 @@ def _kinds_in(kind: DuckDBPyType) -> Iterator[str]:
         yield kind.id
 
 
-def _at_most(limits: Limits, reader: pa.RecordBatchReader, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _at_most(limits: Limits, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     count = size = 0
     most = None if limits.memory is None else bytes_of(limits.memory)
-    for batch in reader:
+    for batch in batches:
         count, size = count + batch.num_rows, size + batch.nbytes
         if limits.rows is not None and count > limits.rows:
             raise QueryTooLarge(
