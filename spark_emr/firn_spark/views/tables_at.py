@@ -100,9 +100,10 @@ class TablesAt:
         found = f"SELECT {names} FROM {self._now(source, within)}"
         if cut == AFTER or source not in self._changed:
             return found
-        some = [found, *(f"SELECT {names} FROM {one}" for one in self._changed[source])]
-        now, gone, come = some if within is None else [_inside(one, columns, within) for one in some]
-        return f"(({now}) EXCEPT ALL ({come})) UNION ALL ({gone})"
+        gone, come = (f"SELECT {names} FROM {one}" for one in self._changed[source])
+        if within is not None:
+            found, gone, come = (_inside(one, columns, within) for one in (found, gone, come))
+        return f"{_less(found, come, columns)} UNION ALL ({gone})"
 
     def changes(self, source: str, columns: Sequence[str]) -> tuple[str, str] | None:
         """As the port says."""
@@ -112,8 +113,18 @@ class TablesAt:
         gone, come = (f"SELECT {names} FROM {one}" for one in self._changed[source])
         return gone, come
 
-    def held(self, columns: Sequence[str], within: Within) -> str:
+    def count(self, source: str) -> int:
+        """As the port says: what the snapshot says of itself, rows that are deleted among them."""
+        at = self._tables[source]
+        return int(at.table.java.snapshot(at.until).summary().get("total-records") or 0)
+
+    def held(self, columns: Sequence[str], within: Within | None) -> str:
         """As the port says: rows of the view are looked up by who they are."""
+        if within is None:
+            asked_for = {self._stored.names[one] for one in columns}
+            its = [one for one in self._stored.columns if one.name in asked_for]
+            every = [] if self._view is None else base_rows.every_row(self._spark, self._view, its)
+            return self._stored.held(f"SELECT * FROM {self._made(its, every)}", columns)
         names = tuple(f"w{i}" for i in range(len(self._stored.ids)))
         asked = f"SELECT DISTINCT {self._stored.identity(names)} AS id FROM {within.table}"
         ids = self._connection.sql(asked).to_arrow_table()["id"].combine_chunks()
@@ -239,10 +250,20 @@ def _says_all(value: pa.DataType, kind: pa.DataType) -> bool:
     return value == kind or all(pa.types.is_integer(one) or pa.types.is_decimal(one) for one in (value, kind))
 
 
-def _inside(rows: str, columns: Sequence[str], within: Within) -> str:
-    """Those of some rows that are in `within`. A table may have a column w0 too, so its columns get other names."""
+def _less(rows: str, come: str, columns: Sequence[str]) -> str:
+    """Rows, each as often as there are more of it than of those that came. These are few: all rows are compared with
+    them, and only those that are like one are counted."""
+    listing = ", ".join(f"{quoted(one)} AS w{i}" for i, one in enumerate(columns))
+    like = Within(tuple(map(column, columns)), f"(SELECT DISTINCT {listing} FROM ({come}))")
+    return f"({_inside(rows, columns, like, 'ANTI')}) UNION ALL (({_inside(rows, columns, like)}) EXCEPT ALL ({come}))"
+
+
+def _inside(rows: str, columns: Sequence[str], within: Within, how: str = "SEMI") -> str:
+    """Those of some rows that are in `within`; ANTI: the others. A table may have a column w0 too, so its columns get
+    other names."""
     others = {one: f"x{i}" for i, one in enumerate(columns)}
     values = tuple(one.over({name: column(other) for name, other in others.items()}) for one in within.values)
     renamed = f"SELECT {listed([f'{quoted(one)} AS {other}' for one, other in others.items()])} FROM ({rows})"
-    found = Within(values, within.table).semi_join(renamed, list(others.values()))
+    own = Within(values, within.table)
+    found = (own.semi_join if how == "SEMI" else own.anti_join)(renamed, list(others.values()))
     return f"SELECT {listed([f'{other} AS {quoted(one)}' for one, other in others.items()])} FROM ({found})"

@@ -240,9 +240,13 @@ class _Tables:
     def changes(self, source: str, columns: Sequence[str]) -> None:
         """Nothing is known of before."""
 
-    def held(self, columns: Sequence[str], within: Within) -> str:  # noqa: ARG002
+    def held(self, columns: Sequence[str], within: Within | None) -> str:  # noqa: ARG002
         """Raises AssertionError: nobody asks."""
         raise AssertionError("nothing is held")
+
+    def count(self, source: str) -> int:  # noqa: ARG002
+        """Raises AssertionError: nobody asks."""
+        raise AssertionError("nothing is looked up")
 
     def _made(
         self,

@@ -301,15 +301,17 @@ class _Estimate:
 
     def _read_join(self, node: Join, values: Sequence[Expression], share: float) -> None:
         sides = ((node.left, node.left_keys), (node.right, node.right_keys))
-        near = pushed_down.near_side(node, values) if values else None
+        near = pushed_down.near_side(node, values, lambda one: self._facts[one].rows) if values else None
         if near is None:
             for side, _ in sides:
                 self._read(side, (), 2 if share > 1 else 1)
             return
-        (side, _), (other, keys) = sides[near], sides[1 - near]
-        self._read(side, values, share)
+        number, own = near
+        (side, _), (other, keys) = sides[number], sides[1 - number]
+        own, share = self._kept(node, side, values, share, own)
+        self._read(side, own, share)
         found = self._rows(side) * share
-        self._read(other, keys, min(max(share, 1), found / self._different(node)[1 - near]))
+        self._read(other, keys, min(max(share, 1), found / self._different(node)[1 - number]))
 
     def _rows(self, node: Operator) -> float:
         """About how many rows an operator has: at most, where conditions leave some out."""
