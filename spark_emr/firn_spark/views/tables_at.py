@@ -19,6 +19,7 @@ from firn_spark.tables import deletes
 from firn_spark.tables.columns import arrow_type
 from firn_spark.tables.evolve import Table
 from firn_spark.views.row_changes import RowChanges
+from firn_sql.views import bags
 from firn_sql.views.algebra import column, quoted
 from firn_sql.views.refresh_port import AFTER, NOTHING, Span, Within, listed
 from firn_sql.views.stored import Stored
@@ -154,8 +155,11 @@ class TablesAt:
         gone, come = (self._made(self._columns(name), some, at) for some in (found.gone, found.come))
         if not found.gone or not found.come:
             return gone, come
-        for one, other in ((gone, come), (come, gone)):
-            rows = f"SELECT * FROM {one} EXCEPT ALL SELECT * FROM {other}"
+        columns = [quoted(at.in_sql(one.name)) for one in self._columns(name)]
+        both = bags.counted([f"FROM {gone}"], [f"FROM {come}"], columns)
+        self._connection.execute(f"CREATE TEMP TABLE {gone}_both AS {both}")
+        for one, sign in ((gone, ""), (come, "-")):
+            rows = bags.repeated(f"FROM {gone}_both", columns, sign)
             self._connection.execute(f"CREATE TEMP TABLE {one}_net AS {rows}")
         return f"{gone}_net", f"{come}_net"
 
@@ -255,7 +259,9 @@ def _less(rows: str, come: str, columns: Sequence[str]) -> str:
     them, and only those that are like one are counted."""
     listing = ", ".join(f"{quoted(one)} AS w{i}" for i, one in enumerate(columns))
     like = Within(tuple(map(column, columns)), f"(SELECT DISTINCT {listing} FROM ({come}))")
-    return f"({_inside(rows, columns, like, 'ANTI')}) UNION ALL (({_inside(rows, columns, like)}) EXCEPT ALL ({come}))"
+    both = bags.counted([_inside(rows, columns, like)], [come], [quoted(one) for one in columns])
+    left = bags.repeated(both, [quoted(one) for one in columns])
+    return f"({_inside(rows, columns, like, 'ANTI')}) UNION ALL ({left})"
 
 
 def _inside(rows: str, columns: Sequence[str], within: Within, how: str = "SEMI") -> str:

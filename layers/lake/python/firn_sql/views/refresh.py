@@ -13,7 +13,7 @@ from itertools import count
 import duckdb
 
 from firn_sql.parse_tree import parse
-from firn_sql.views import first_rows, pushed_down, rendered, time_changes
+from firn_sql.views import bags, first_rows, pushed_down, rendered, time_changes
 from firn_sql.views.algebra import (
     Expression,
     Filter,
@@ -379,14 +379,13 @@ class Refresh:
 
     def _net(self, columns: Sequence[str], before: str, after: str) -> Delta | None:
         """The rows that only one of the two has, each as often as it has more of it."""
-        tables = [self._table(f"SELECT {listed(columns)} FROM ({one})") for one in (before, after)]
-        gone, come = (
-            self._table(f"SELECT * FROM {one} EXCEPT ALL SELECT * FROM {other}")
-            for one, other in (tables, tables[::-1])
+        found = self._table(bags.counted([before], [after], columns))
+        ((most,),) = self._connection.execute(f"SELECT max(abs({bags.COUNT})) FROM {found}").fetchall()
+        if most is None:
+            return None
+        return Delta(
+            *(self._table(bags.repeated(f"FROM {found}", columns, sign, once=most == 1)) for sign in ("", "-"))
         )
-        counts = self._connection.execute(f"SELECT (SELECT count(*) FROM {gone}) + (SELECT count(*) FROM {come})")
-        ((found,),) = counts.fetchall()
-        return Delta(gone, come) if found else None
 
 
 def _cast(sql: str, kind: str, how: str = "CAST") -> Expression:
