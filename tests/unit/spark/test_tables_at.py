@@ -316,3 +316,18 @@ def test_what_time_changes_above_other_operators_is_told_apart(sql: str) -> None
     for hours in (0, 8, 100):
         for after in (rows, [*rows[2:], (20, rows[4][1], 1, 0.1)]):
             check(sql, {"t": (t, rows, after)}, (begun, begun + timedelta(hours=hours)))
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT max(n) AS n, count(*) AS m FROM (SELECT x, count(*) AS n FROM t GROUP BY x ORDER BY n LIMIT 2)",
+        "SELECT x, row_number() OVER (ORDER BY x) AS n FROM t",
+        "SELECT x, count(*) AS n FROM t GROUP BY x ORDER BY n DESC LIMIT 2",
+        "SELECT id, x FROM t ORDER BY x DESC LIMIT 3",
+    ],
+)
+def test_rows_of_before_are_a_bag(sql: str) -> None:
+    before = [(1, 5), (2, 5), (3, 5), (4, 6), (5, None), (6, None)]
+    for now in ([(1, 5), (2, 6), (3, 5), (7, 6), (5, 5), (6, None)], [(1, 6), (2, 6), (3, 6), (6, None), (8, None)]):
+        check(sql, {"t": ({"id": INT, "x": INT}, before, now)})
