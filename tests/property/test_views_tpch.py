@@ -155,8 +155,11 @@ class Tables:
             else None
         )
 
-    def held(self, columns: list[str], within: Within | None) -> str:
-        return "SELECT * FROM held" if within is None else within.semi_join("SELECT * FROM held", columns)
+    def held(self, columns: list[str], within: Within) -> str:
+        return within.semi_join("SELECT * FROM held", columns)
+
+    def all_held(self, columns: list[str]) -> str:
+        return f"SELECT {', '.join(columns)} FROM held"
 
     def count(self, source: str) -> int:
         return len(self.connection.execute(f"SELECT 1 FROM {source}_1").fetchall())

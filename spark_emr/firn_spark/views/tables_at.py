@@ -119,13 +119,17 @@ class TablesAt:
         at = self._tables[source]
         return int(at.table.java.snapshot(at.until).summary().get("total-records") or 0)
 
-    def held(self, columns: Sequence[str], within: Within | None) -> str:
+    def all_held(self, columns: Sequence[str]) -> str | None:
+        """As the port says."""
+        if self._view is None or not self._stored.names.keys() >= set(columns):
+            return None
+        asked_for = {self._stored.names[one] for one in columns}
+        its = [one for one in self._stored.columns if one.name in asked_for]
+        every = base_rows.every_row(self._spark, self._view, its)
+        return self._stored.held(f"SELECT * FROM {self._made(its, every)}", columns)
+
+    def held(self, columns: Sequence[str], within: Within) -> str:
         """As the port says: rows of the view are looked up by who they are."""
-        if within is None:
-            asked_for = {self._stored.names[one] for one in columns}
-            its = [one for one in self._stored.columns if one.name in asked_for]
-            every = [] if self._view is None else base_rows.every_row(self._spark, self._view, its)
-            return self._stored.held(f"SELECT * FROM {self._made(its, every)}", columns)
         names = tuple(f"w{i}" for i in range(len(self._stored.ids)))
         asked = f"SELECT DISTINCT {self._stored.identity(names)} AS id FROM {within.table}"
         ids = self._connection.sql(asked).to_arrow_table()["id"].combine_chunks()

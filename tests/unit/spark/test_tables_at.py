@@ -325,9 +325,11 @@ def test_what_time_changes_above_other_operators_is_told_apart(sql: str) -> None
         "SELECT x, row_number() OVER (ORDER BY x) AS n FROM t",
         "SELECT x, count(*) AS n FROM t GROUP BY x ORDER BY n DESC LIMIT 2",
         "SELECT id, x FROM t ORDER BY x DESC LIMIT 3",
+        "SELECT count(*) AS n FROM t GROUP BY to_days(x) ORDER BY n DESC LIMIT 2",
     ],
 )
 def test_rows_of_before_are_a_bag(sql: str) -> None:
     before = [(1, 5), (2, 5), (3, 5), (4, 6), (5, None), (6, None)]
+    # The last one has rows that are told apart by a type that tables have not.
     for now in ([(1, 5), (2, 6), (3, 5), (7, 6), (5, 5), (6, None)], [(1, 6), (2, 6), (3, 6), (6, None), (8, None)]):
         check(sql, {"t": ({"id": INT, "x": INT}, before, now)})

@@ -51,8 +51,11 @@ class Tables:
         found = f"{before} EXCEPT ALL {after}", f"{after} EXCEPT ALL {before}"
         return found if any(self._connection.execute(one).fetchall() for one in found) else None
 
-    def held(self, columns: Sequence[str], within: Within | None) -> str:
-        return "SELECT * FROM held" if within is None else within.semi_join("SELECT * FROM held", columns)
+    def held(self, columns: Sequence[str], within: Within) -> str:
+        return within.semi_join("SELECT * FROM held", columns)
+
+    def all_held(self, columns: Sequence[str]) -> str:
+        return f"SELECT {', '.join(columns)} FROM held"
 
     def count(self, source: str) -> int:
         return len(self._connection.execute(f"SELECT 1 FROM {source}_1").fetchall())

@@ -240,7 +240,11 @@ class _Tables:
     def changes(self, source: str, columns: Sequence[str]) -> None:
         """Nothing is known of before."""
 
-    def held(self, columns: Sequence[str], within: Within | None) -> str:  # noqa: ARG002
+    def held(self, columns: Sequence[str], within: Within) -> str:  # noqa: ARG002
+        """Raises AssertionError: nobody asks."""
+        raise AssertionError("nothing is held")
+
+    def all_held(self, columns: Sequence[str]) -> str | None:  # noqa: ARG002
         """Raises AssertionError: nobody asks."""
         raise AssertionError("nothing is held")
 

@@ -104,10 +104,12 @@ class Refresh:
     # First rows that are the rows of the view
 
     def _of_first(self, node: Top) -> Delta | None:
+        if (held := self._sources.all_held(self._plan.stored)) is None:
+            return self._delta(node)
         below = self._delta(node.input)
         if below is None:
             return None
-        before = self._table(self._sources.held(self._plan.stored, None))
+        before = self._table(held)
         now = first_rows.by_change(self._connection, node, before, below)
         now = now or rendered.top(node, self._rows(node.input, AFTER, None))
         return self._net(self._plan.stored, f"SELECT * FROM {before}", now)

@@ -23,8 +23,12 @@ class Sources(Protocol):
         """SELECTs of the rows that went from the one cut to the other, and of those that came; None if none did."""
         ...
 
-    def held(self, columns: Sequence[str], within: "Within | None") -> str:
-        """A SELECT of these columns (Plan.stored) of the view itself, of its rows in `within`; None: of all."""
+    def held(self, columns: Sequence[str], within: "Within") -> str:
+        """A SELECT of these columns (Plan.stored) of the view itself, of its rows in `within`."""
+        ...
+
+    def all_held(self, columns: Sequence[str]) -> str | None:
+        """The same of all its rows; None if it does not have all of these columns."""
         ...
 
     def count(self, source: str) -> int:
