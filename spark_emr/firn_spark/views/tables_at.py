@@ -88,6 +88,7 @@ class TablesAt:
         self._whole: dict[str, str] = {}
         self._empty: dict[str, str] = {}
         self._found: dict[tuple[str, tuple[str | None, ...], str], str] = {}  # what was looked up, for both cuts
+        self._known: dict[tuple[str, tuple[str, ...]], list[tuple[Sequence[pa.Array], str]]] = {}  # the same, by values
         self._held: list[pa.Table] | None = None
         self._changed = {name: self._net(name, found) for name, found in (changed or {}).items()}
 
@@ -189,12 +190,21 @@ class TablesAt:
                 return self._every(source)
             values = self._values(within, key)
             if values is not None and len(values) == len(names):
-                columns = self._columns(source)
-                wanted = row_lookup.Wanted(key, some=values, snapshot=at.until)
-                rows = base_rows.rows_with(self._spark, at.table, wanted, columns)
-                self._found[asked] = self._made(columns, rows, at)
+                self._found[asked] = self._looked_up(source, key, values)
                 return self._found[asked]
         return self._every(source)
+
+    def _looked_up(self, source: str, key: Sequence[Column], values: Sequence[pa.Array]) -> str:
+        """A table of the connection with the rows of these values of each column of the key, and perhaps with those of
+        more of them: what was looked up before isn't looked up again."""
+        known = self._known.setdefault((source, tuple(one.name for one in key)), [])
+        for some, name in known:
+            if all(pc.all(pc.is_in(a, value_set=b)).as_py() is not False for a, b in zip(values, some, strict=True)):
+                return name
+        at, columns = self._tables[source], self._columns(source)
+        wanted = row_lookup.Wanted(key, some=values, snapshot=at.until)
+        known.append((values, self._made(columns, base_rows.rows_with(self._spark, at.table, wanted, columns), at)))
+        return known[-1][1]
 
     def _every(self, source: str) -> str:
         at = self._tables[source]
