@@ -51,6 +51,12 @@ QUERIES = [
     "SELECT id, row_number() OVER (PARTITION BY a ORDER BY x) AS n, sum(m) OVER (PARTITION BY a) AS s FROM t",
     "SELECT id, b FROM t QUALIFY row_number() OVER (PARTITION BY b ORDER BY x DESC) <= 2",
     "SELECT id, a FROM t ORDER BY a DESC LIMIT 3",
+    "SELECT id, a FROM t ORDER BY a LIMIT 2 OFFSET 1",
+    "SELECT d, sum(x) AS s, count(*) AS n FROM t JOIN v USING (a) GROUP BY d ORDER BY n DESC, s LIMIT 2",
+    "SELECT b, c, max(x) AS m FROM t JOIN u USING (a) GROUP BY b, c",
+    "SELECT b, c, max(x) AS m FROM t LEFT JOIN u USING (a) GROUP BY b, c",
+    "SELECT b, c, max(x) AS m FROM t RIGHT JOIN u USING (a) GROUP BY b, c",
+    "SELECT t.id, v.d FROM t JOIN u ON t.a = u.a JOIN v ON t.b = v.d AND u.c = v.d AND u.id = v.a",
     "SELECT a, string_agg(b, ',' ORDER BY x) AS s, arg_max(b, x) AS y, any_value(b) AS z FROM t GROUP BY a",
     "SELECT g.a, g.n, c FROM (SELECT a, count(*) AS n FROM t GROUP BY a) g FULL JOIN u ON g.a = u.a",
     "WITH g AS (SELECT a, sum(m) AS s FROM t GROUP BY a) SELECT p.a, p.s, q.s AS r FROM g p JOIN g q ON p.a = q.a + 1",
@@ -113,6 +119,12 @@ class Tables:
 
     def held(self, columns: Sequence[str], within: Within) -> str:
         return within.semi_join("SELECT * FROM held", columns)
+
+    def all_held(self, columns: Sequence[str]) -> str:
+        return f"SELECT {', '.join(columns)} FROM held"
+
+    def count(self, source: str) -> int:
+        return len(self._connection.execute(f"SELECT 1 FROM {source}_1").fetchall())
 
 
 def bag(connection: duckdb.DuckDBPyConnection, rows: str) -> Counter[tuple[Any, ...]]:

@@ -158,6 +158,12 @@ class Tables:
     def held(self, columns: list[str], within: Within) -> str:
         return within.semi_join("SELECT * FROM held", columns)
 
+    def all_held(self, columns: list[str]) -> str:
+        return f"SELECT {', '.join(columns)} FROM held"
+
+    def count(self, source: str) -> int:
+        return len(self.connection.execute(f"SELECT 1 FROM {source}_1").fetchall())
+
 
 @pytest.fixture(scope="module")
 def tables() -> Iterator[Tables]:

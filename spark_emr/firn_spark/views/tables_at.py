@@ -19,6 +19,7 @@ from firn_spark.tables import deletes
 from firn_spark.tables.columns import arrow_type
 from firn_spark.tables.evolve import Table
 from firn_spark.views.row_changes import RowChanges
+from firn_sql.views import bags
 from firn_sql.views.algebra import column, quoted
 from firn_sql.views.refresh_port import AFTER, NOTHING, Span, Within, listed
 from firn_sql.views.stored import Stored
@@ -87,6 +88,7 @@ class TablesAt:
         self._whole: dict[str, str] = {}
         self._empty: dict[str, str] = {}
         self._found: dict[tuple[str, tuple[str | None, ...], str], str] = {}  # what was looked up, for both cuts
+        self._known: dict[tuple[str, tuple[str, ...]], list[tuple[Sequence[pa.Array], str]]] = {}  # the same, by values
         self._held: list[pa.Table] | None = None
         self._changed = {name: self._net(name, found) for name, found in (changed or {}).items()}
 
@@ -100,9 +102,10 @@ class TablesAt:
         found = f"SELECT {names} FROM {self._now(source, within)}"
         if cut == AFTER or source not in self._changed:
             return found
-        some = [found, *(f"SELECT {names} FROM {one}" for one in self._changed[source])]
-        now, gone, come = some if within is None else [_inside(one, columns, within) for one in some]
-        return f"(({now}) EXCEPT ALL ({come})) UNION ALL ({gone})"
+        gone, come = (f"SELECT {names} FROM {one}" for one in self._changed[source])
+        if within is not None:
+            found, gone, come = (_inside(one, columns, within) for one in (found, gone, come))
+        return f"{_less(found, come, columns)} UNION ALL ({gone})"
 
     def changes(self, source: str, columns: Sequence[str]) -> tuple[str, str] | None:
         """As the port says."""
@@ -111,6 +114,20 @@ class TablesAt:
         names = listed([quoted(one) for one in columns])
         gone, come = (f"SELECT {names} FROM {one}" for one in self._changed[source])
         return gone, come
+
+    def count(self, source: str) -> int:
+        """As the port says: what the snapshot says of itself, rows that are deleted among them."""
+        at = self._tables[source]
+        return int(at.table.java.snapshot(at.until).summary().get("total-records") or 0)
+
+    def all_held(self, columns: Sequence[str]) -> str | None:
+        """As the port says."""
+        if self._view is None or not self._stored.names.keys() >= set(columns):
+            return None
+        asked_for = {self._stored.names[one] for one in columns}
+        its = [one for one in self._stored.columns if one.name in asked_for]
+        every = base_rows.every_row(self._spark, self._view, its)
+        return self._stored.held(f"SELECT * FROM {self._made(its, every)}", columns)
 
     def held(self, columns: Sequence[str], within: Within) -> str:
         """As the port says: rows of the view are looked up by who they are."""
@@ -143,8 +160,11 @@ class TablesAt:
         gone, come = (self._made(self._columns(name), some, at) for some in (found.gone, found.come))
         if not found.gone or not found.come:
             return gone, come
-        for one, other in ((gone, come), (come, gone)):
-            rows = f"SELECT * FROM {one} EXCEPT ALL SELECT * FROM {other}"
+        columns = [quoted(at.in_sql(one.name)) for one in self._columns(name)]
+        both = bags.counted([f"FROM {gone}"], [f"FROM {come}"], columns)
+        self._connection.execute(f"CREATE TEMP TABLE {gone}_both AS {both}")
+        for one, sign in ((gone, ""), (come, "-")):
+            rows = bags.repeated(f"FROM {gone}_both", columns, sign)
             self._connection.execute(f"CREATE TEMP TABLE {one}_net AS {rows}")
         return f"{gone}_net", f"{come}_net"
 
@@ -170,12 +190,21 @@ class TablesAt:
                 return self._every(source)
             values = self._values(within, key)
             if values is not None and len(values) == len(names):
-                columns = self._columns(source)
-                wanted = row_lookup.Wanted(key, some=values, snapshot=at.until)
-                rows = base_rows.rows_with(self._spark, at.table, wanted, columns)
-                self._found[asked] = self._made(columns, rows, at)
+                self._found[asked] = self._looked_up(source, key, values)
                 return self._found[asked]
         return self._every(source)
+
+    def _looked_up(self, source: str, key: Sequence[Column], values: Sequence[pa.Array]) -> str:
+        """A table of the connection with the rows of these values of each column of the key, and perhaps with those of
+        more of them: what was looked up before isn't looked up again."""
+        known = self._known.setdefault((source, tuple(one.name for one in key)), [])
+        for some, name in known:
+            if all(pc.all(pc.is_in(a, value_set=b)).as_py() is not False for a, b in zip(values, some, strict=True)):
+                return name
+        at, columns = self._tables[source], self._columns(source)
+        wanted = row_lookup.Wanted(key, some=values, snapshot=at.until)
+        known.append((values, self._made(columns, base_rows.rows_with(self._spark, at.table, wanted, columns), at)))
+        return known[-1][1]
 
     def _every(self, source: str) -> str:
         at = self._tables[source]
@@ -239,10 +268,22 @@ def _says_all(value: pa.DataType, kind: pa.DataType) -> bool:
     return value == kind or all(pa.types.is_integer(one) or pa.types.is_decimal(one) for one in (value, kind))
 
 
-def _inside(rows: str, columns: Sequence[str], within: Within) -> str:
-    """Those of some rows that are in `within`. A table may have a column w0 too, so its columns get other names."""
+def _less(rows: str, come: str, columns: Sequence[str]) -> str:
+    """Rows, each as often as there are more of it than of those that came. These are few: all rows are compared with
+    them, and only those that are like one are counted."""
+    listing = ", ".join(f"{quoted(one)} AS w{i}" for i, one in enumerate(columns))
+    like = Within(tuple(map(column, columns)), f"(SELECT DISTINCT {listing} FROM ({come}))")
+    both = bags.counted([_inside(rows, columns, like)], [come], [quoted(one) for one in columns])
+    left = bags.repeated(both, [quoted(one) for one in columns])
+    return f"({_inside(rows, columns, like, 'ANTI')}) UNION ALL ({left})"
+
+
+def _inside(rows: str, columns: Sequence[str], within: Within, how: str = "SEMI") -> str:
+    """Those of some rows that are in `within`; ANTI: the others. A table may have a column w0 too, so its columns get
+    other names."""
     others = {one: f"x{i}" for i, one in enumerate(columns)}
     values = tuple(one.over({name: column(other) for name, other in others.items()}) for one in within.values)
     renamed = f"SELECT {listed([f'{quoted(one)} AS {other}' for one, other in others.items()])} FROM ({rows})"
-    found = Within(values, within.table).semi_join(renamed, list(others.values()))
+    own = Within(values, within.table)
+    found = (own.semi_join if how == "SEMI" else own.anti_join)(renamed, list(others.values()))
     return f"SELECT {listed([f'{other} AS {quoted(one)}' for one, other in others.items()])} FROM ({found})"

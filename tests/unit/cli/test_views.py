@@ -103,7 +103,7 @@ def test_an_explanation_for_people_fits_a_terminal(run: Run) -> None:
     assert code == 0
     assert max(map(len, out.splitlines())) <= 80
     assert "the first 10 rows" in out
-    assert "made again from all rows" in out
+    assert "what changed in it, or all rows" in out
     assert "an estimate for 1,000 changed rows" in err
     assert "10 rows of a value are assumed" in err
     assert "no sums are kept: its rows are not groups" in err

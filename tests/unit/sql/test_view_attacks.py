@@ -54,6 +54,12 @@ class Tables:
     def held(self, columns: Sequence[str], within: Within) -> str:
         return within.semi_join("SELECT * FROM held", columns)
 
+    def all_held(self, columns: Sequence[str]) -> str:
+        return f"SELECT {', '.join(columns)} FROM held"
+
+    def count(self, source: str) -> int:
+        return len(self._connection.execute(f"SELECT 1 FROM {source}_1").fetchall())
+
 
 def check(sql: str, before: Rows, after: Rows) -> None:
     """The plan is what DuckDB says of the SQL, and what a refresh changes leads there."""

@@ -245,6 +245,14 @@ class _Tables:
         """Raises AssertionError: nobody asks."""
         raise AssertionError("nothing is held")
 
+    def all_held(self, columns: Sequence[str]) -> str | None:  # noqa: ARG002
+        """Raises AssertionError: nobody asks."""
+        raise AssertionError("nothing is held")
+
+    def count(self, source: str) -> int:  # noqa: ARG002
+        """Raises AssertionError: nobody asks."""
+        raise AssertionError("nothing is looked up")
+
     def _made(
         self,
         of: "FreshTable | FollowingTable | FreshView",

@@ -287,6 +287,11 @@ class Plan:
         return one if isinstance(one, Group) else None
 
     @property
+    def holds(self) -> bool:
+        """Whether the view itself says what its rows were: groups, or the first rows of an order."""
+        return self.group is not None or isinstance(self.root, Top)
+
+    @property
     def stored(self) -> tuple[str, ...]:
         """The columns that the view's table has: what people see, then the hidden ones."""
         held = self.group.columns if self.sums and self.group else ()

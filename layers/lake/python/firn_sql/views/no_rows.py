@@ -28,3 +28,11 @@ class NoRows:
     def held(self, columns: Sequence[str], within: Within) -> str:  # noqa: ARG002
         """Raises AssertionError: nobody asks."""
         raise AssertionError("nothing is held")
+
+    def all_held(self, columns: Sequence[str]) -> str | None:  # noqa: ARG002
+        """Raises AssertionError: nobody asks."""
+        raise AssertionError("nothing is held")
+
+    def count(self, source: str) -> int:  # noqa: ARG002
+        """Raises AssertionError: nobody asks."""
+        raise AssertionError("nothing is looked up")

@@ -1,6 +1,6 @@
 """What of a condition on an operator's rows goes down to the operators below, as Refresh has it. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from firn_sql.parse_tree import parse
 from firn_sql.views.algebra import (
@@ -16,18 +16,38 @@ from firn_sql.views.algebra import (
     Union,
     Window,
     column,
+    operators,
 )
 
 Values = Sequence[Expression]
 
 
-def near_side(node: Join, values: Values) -> int | None:
-    """The side of a join (0: left) whose rows are chosen by these values; None if all of both are read."""
+def near_side(node: Join, values: Values, rows: Callable[[str], float]) -> tuple[int, Values] | None:
+    """The side of a join (0: left) whose rows are chosen by these values, and those of them that choose: all, or the
+    side's own; None if all of both are read. Where each side has some, it is the one of the larger table: so many
+    values are a smaller share of its rows. rows: how many a table has."""
+    found = []
     for side, kinds in ((0, ("INNER", "LEFT", "SEMI", "ANTI")), (1, ("INNER", "RIGHT"))):
-        columns = frozenset(node.inputs()[side].every)
-        if node.kind in kinds and all(one.columns <= columns for one in values):
-            return side
-    return None
+        if node.kind not in kinds:
+            continue
+        below = node.inputs()[side]
+        columns = frozenset(below.every)
+        if all(one.columns <= columns for one in values):
+            return side, values
+        if own := [one for one in values if one.columns and one.columns <= columns]:
+            found.append((_most_rows(below, own, rows), -side, own))
+    if not found:
+        return None
+    _, side, own = max(found, key=lambda one: one[:2])
+    return -side, own
+
+
+def _most_rows(node: Operator, values: Values, rows: Callable[[str], float]) -> float:
+    """How many rows the largest table below has that gives columns of these values, or of all where they are made
+    of some."""
+    columns = frozenset[str]().union(*(one.columns for one in values))
+    scans = [one for one in operators(node) if isinstance(one, Scan)]
+    return max(rows(one.source) for one in [one for one in scans if columns & frozenset(one.every)] or scans)
 
 
 def looked_up_by(node: Scan, values: Values) -> Values:

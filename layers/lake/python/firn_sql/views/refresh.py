@@ -5,7 +5,7 @@ below it touches; these are computed for the cut before and the cut after, and w
 kept between two refreshes but what the view itself holds.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -13,7 +13,7 @@ from itertools import count
 import duckdb
 
 from firn_sql.parse_tree import parse
-from firn_sql.views import rendered, time_changes
+from firn_sql.views import bags, first_rows, pushed_down, rendered, time_changes
 from firn_sql.views.algebra import (
     Expression,
     Filter,
@@ -54,17 +54,21 @@ class Refresh:
         self._moments = moments
         self._numbers = count()
         self._made: list[str] = []
+        self._some: dict[str, str] = {}
+        self._near: dict[tuple[int, Within], tuple[Mapping[int, str], Within]] = {}
 
     def delta(self) -> Delta | None:
         """What changes in the view: rows with Plan.stored. None if nothing does."""
-        group = self._plan.group
-        return self._delta(self._plan.root) if group is None else self._of_groups(group)
+        root, group = self._plan.root, self._plan.group
+        if isinstance(root, Top):
+            return self._of_first(root)
+        return self._delta(root) if group is None else self._of_groups(group)
 
     def whole(self, cut: int) -> str:
         """A SELECT of all rows of the view at a cut, with Plan.stored."""
         group = self._plan.group
         rows = self._rows(group or self._plan.root, cut, None)
-        return rows if group is None else self._above(group, rows)
+        return rows if group is None else rendered.above_groups(self._plan, group, rows)
 
     def rows_of(self, node: Operator) -> str:
         """A SELECT of all rows of one of its operators."""
@@ -89,28 +93,26 @@ class Refresh:
         )
         if self._plan.sums:  # all else that the view shows of them follows from these
             before = f"SELECT * FROM {self._table(self._sources.held(group.columns, touched))}"
-            held = self._above(group, before)
+            held = rendered.above_groups(self._plan, group, before)
             rows = rendered.summed(group, touched.table, before, *(rendered.grouped(group, one) for one in both))
         else:
             keys = Within(group.keys, touched.table) if group.keys else None
             held = self._sources.held(self._plan.stored, touched)
             rows = rendered.grouped(group, self._rows(group.input, AFTER, keys))
-        return self._net(self._plan.stored, held, self._above(group, rows))
+        return self._net(self._plan.stored, held, rendered.above_groups(self._plan, group, rows))
 
-    def _above(self, group: Group, rows: str) -> str:
-        """What stands above the groups of the view, over rows of them, with Plan.stored."""
-        chain: list[Operator] = []
-        one = self._plan.root
-        while one is not group:
-            chain.append(one)
-            one = one.inputs()[0]
-        for each in reversed(chain):
-            if isinstance(each, Filter):
-                rows = f"SELECT * FROM ({rows}) WHERE {each.condition.sql}"
-            elif isinstance(each, Project):
-                values = [f"({value.sql}) AS {name}" for name, value in zip(each.columns, each.values, strict=True)]
-                rows = f"SELECT *, {', '.join(values)} FROM ({rows})"
-        return f"SELECT {listed(self._plan.stored)} FROM ({rows})"
+    # First rows that are the rows of the view
+
+    def _of_first(self, node: Top) -> Delta | None:
+        if (held := self._sources.all_held(self._plan.stored)) is None:
+            return self._delta(node)
+        below = self._delta(node.input)
+        if below is None:
+            return None
+        before = self._table(held)
+        now = first_rows.by_change(self._connection, node, before, below)
+        now = now or rendered.top(node, self._rows(node.input, AFTER, None))
+        return self._net(self._plan.stored, f"SELECT * FROM {before}", now)
 
     def _asked(self, node: Query, cut: int) -> str:
         """A SELECT of what a query gives at a cut, with the columns' own names."""
@@ -178,9 +180,10 @@ class Refresh:
         if len(kept) in (0, len(within.values)):
             return within if kept else None
         listing = ", ".join(f"w{i} AS w{place}" for place, i in enumerate(kept))
-        return Within(
-            tuple(within.values[i] for i in kept), self._table(f"SELECT DISTINCT {listing} FROM {within.table}")
-        )
+        asked = f"SELECT DISTINCT {listing} FROM {within.table}"
+        if asked not in self._some:  # the same for both cuts
+            self._some[asked] = self._table(asked)
+        return Within(tuple(within.values[i] for i in kept), self._some[asked])
 
     def _of_hops(self, node: Hops, within: Within | None) -> Within | None:
         """A condition on rows and windows as one on the rows that may be in these."""
@@ -224,19 +227,27 @@ class Refresh:
     def _joined(self, node: Join, cut: int, within: Within | None) -> str:
         if within is None:
             return rendered.join(node, self._rows(node.left, cut, None), self._rows(node.right, cut, None))
-        sides = (node.left, node.right)
+        found = pushed_down.near_side(node, within.values, self._sources.count)
+        if found is None:
+            return within.semi_join(self._joined(node, cut, None), node.every)
+        near, values = found
+        own = self._only(within, values.__contains__) or within
+        key = (id(node), own)
+        if cut not in self._near.get(key, ({}, own))[0]:
+            self._near[key] = self._near_rows(node, near, cut, own)
+        here, joining = self._near[key]
+        pair = (f"SELECT * FROM {here[cut]}", self._rows(node.inputs()[1 - near], cut, joining))
+        rows = rendered.join(node, *(pair if near == 0 else pair[::-1]))
+        return rows if own is within else within.semi_join(rows, node.every)
+
+    def _near_rows(self, node: Join, near: int, cut: int, within: Within) -> tuple[Mapping[int, str], Within]:
+        """Tables of the rows of a join's side, and a condition on those of the other side that they may join. Who
+        looks at the cut before looks at the one after too, and both are looked up by the same condition: once."""
         keys = (node.left_keys, node.right_keys)
-        for near, far in ((0, 1), (1, 0)):
-            kinds = ("INNER", "LEFT", "SEMI", "ANTI") if near == 0 else ("INNER", "RIGHT")
-            columns = frozenset(sides[near].every)
-            if node.kind not in kinds or not all(one.columns <= columns for one in within.values):
-                continue
-            here = self._table(self._rows(sides[near], cut, within))
-            wanted = self._values(keys[near], [f"SELECT * FROM {here}"])
-            there = self._rows(sides[far], cut, self._joining(sides[far], keys[far], wanted))
-            pair = (f"SELECT * FROM {here}", there)
-            return rendered.join(node, *(pair if near == 0 else pair[::-1]))
-        return within.semi_join(self._joined(node, cut, None), node.every)
+        cuts = (BEFORE, AFTER) if cut == BEFORE else (cut,)
+        here = {one: self._table(self._rows(node.inputs()[near], one, within)) for one in cuts}
+        wanted = self._values(keys[near], [f"SELECT * FROM {one}" for one in here.values()])
+        return here, self._joining(node.inputs()[1 - near], keys[1 - near], wanted)
 
     # Changes
 
@@ -370,14 +381,13 @@ class Refresh:
 
     def _net(self, columns: Sequence[str], before: str, after: str) -> Delta | None:
         """The rows that only one of the two has, each as often as it has more of it."""
-        tables = [self._table(f"SELECT {listed(columns)} FROM ({one})") for one in (before, after)]
-        gone, come = (
-            self._table(f"SELECT * FROM {one} EXCEPT ALL SELECT * FROM {other}")
-            for one, other in (tables, tables[::-1])
+        found = self._table(bags.counted([before], [after], columns))
+        ((most,),) = self._connection.execute(f"SELECT max(abs({bags.COUNT})) FROM {found}").fetchall()
+        if most is None:
+            return None
+        return Delta(
+            *(self._table(bags.repeated(f"FROM {found}", columns, sign, once=most == 1)) for sign in ("", "-"))
         )
-        counts = self._connection.execute(f"SELECT (SELECT count(*) FROM {gone}) + (SELECT count(*) FROM {come})")
-        ((found,),) = counts.fetchall()
-        return Delta(gone, come) if found else None
 
 
 def _cast(sql: str, kind: str, how: str = "CAST") -> Expression:

@@ -70,15 +70,15 @@ class Cost:
 def parts(plan: Plan, *, sums: bool) -> list[Part]:
     """The operators from the view down to its tables; those that only compute columns are left out. sums: whether its
     groups are kept as such (firn_sql.views.sums)."""
-    return list(_parts(plan.root, plan.group, 0, sums=sums))
+    return list(_parts(plan.root, plan.group or plan.root, 0, sums=sums))
 
 
-def _parts(node: Operator, group: Group | None, depth: int, *, sums: bool) -> Iterator[Part]:
+def _parts(node: Operator, root: Operator, depth: int, *, sums: bool) -> Iterator[Part]:
     if not isinstance(node, Project):
-        yield Part(depth, _what(node), _kept(node, is_root=node is group, sums=sums))
+        yield Part(depth, _what(node), _kept(node, is_root=node is root, sums=sums))
         depth += 1
     for one in node.inputs():
-        yield from _parts(one, group, depth, sums=sums)
+        yield from _parts(one, root, depth, sums=sums)
 
 
 def _what(node: Operator) -> str:
@@ -122,7 +122,11 @@ def _kept(node: Operator, *, is_root: bool, sums: bool) -> str:
         return "touched partitions made again" if node.partition else "made again from all rows"
     if isinstance(node, Sessions):
         return "sessions of touched keys made again" if node.keys else "made again from all rows"
-    return "made again from all rows" if isinstance(node, Top) else "each query by itself"
+    if isinstance(node, Top):
+        if is_root and not node.offset:
+            return "what changed in it, or all rows where others come up"
+        return "made again from all rows"
+    return "each query by itself"
 
 
 def _timed(node: Filter) -> str:
@@ -252,7 +256,7 @@ class _Estimate:
             touched = self._touched(node.input, node.keys, changed, 2)
             return self._rows(node.input) * touched / max(1, self._distinct(node.input, node.keys))
         if isinstance(node, Top):
-            self._read(node.input, (), 2)
+            self._read(node.input, (), 1 if node is self._plan.root else 2)
             return min(changed, node.limit)
         return changed
 
@@ -301,15 +305,17 @@ class _Estimate:
 
     def _read_join(self, node: Join, values: Sequence[Expression], share: float) -> None:
         sides = ((node.left, node.left_keys), (node.right, node.right_keys))
-        near = pushed_down.near_side(node, values) if values else None
+        near = pushed_down.near_side(node, values, lambda one: self._facts[one].rows) if values else None
         if near is None:
             for side, _ in sides:
                 self._read(side, (), 2 if share > 1 else 1)
             return
-        (side, _), (other, keys) = sides[near], sides[1 - near]
-        self._read(side, values, share)
+        number, own = near
+        (side, _), (other, keys) = sides[number], sides[1 - number]
+        own, share = self._kept(node, side, values, share, own)
+        self._read(side, own, share)
         found = self._rows(side) * share
-        self._read(other, keys, min(max(share, 1), found / self._different(node)[1 - near]))
+        self._read(other, keys, min(max(share, 1), found / self._different(node)[1 - number]))
 
     def _rows(self, node: Operator) -> float:
         """About how many rows an operator has: at most, where conditions leave some out."""

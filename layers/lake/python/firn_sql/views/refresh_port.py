@@ -27,6 +27,14 @@ class Sources(Protocol):
         """A SELECT of these columns (Plan.stored) of the view itself, of its rows in `within`."""
         ...
 
+    def all_held(self, columns: Sequence[str]) -> str | None:
+        """The same of all its rows; None if it does not have all of these columns."""
+        ...
+
+    def count(self, source: str) -> int:
+        """About how many rows a table has."""
+        ...
+
 
 @dataclass(frozen=True)
 class Within:

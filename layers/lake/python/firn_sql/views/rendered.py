@@ -2,7 +2,20 @@
 
 from collections.abc import Sequence
 
-from firn_sql.views.algebra import Group, Hops, Join, Project, Sessions, Top, Union, Window, moment
+from firn_sql.views.algebra import (
+    Filter,
+    Group,
+    Hops,
+    Join,
+    Operator,
+    Plan,
+    Project,
+    Sessions,
+    Top,
+    Union,
+    Window,
+    moment,
+)
 from firn_sql.views.refresh_port import listed
 
 
@@ -101,3 +114,19 @@ def united(node: Union, parts: Sequence[str]) -> str:
         first += len(one.ids)
         found.append(f"SELECT {', '.join(values)} FROM ({rows})")
     return f"SELECT {listed(node.every)} FROM ({' UNION ALL BY NAME '.join(found)})"
+
+
+def above_groups(plan: Plan, group: Group, rows: str) -> str:
+    """What stands above the groups of a view, over rows of them, with Plan.stored."""
+    chain: list[Operator] = []
+    one = plan.root
+    while one is not group:
+        chain.append(one)
+        one = one.inputs()[0]
+    for each in reversed(chain):
+        if isinstance(each, Filter):
+            rows = f"SELECT * FROM ({rows}) WHERE {each.condition.sql}"
+        elif isinstance(each, Project):
+            values = [f"({value.sql}) AS {name}" for name, value in zip(each.columns, each.values, strict=True)]
+            rows = f"SELECT *, {', '.join(values)} FROM ({rows})"
+    return f"SELECT {listed(plan.stored)} FROM ({rows})"

@@ -15,7 +15,7 @@ from firn.errors import TerminalError
 from firn_sql.output_columns import column_kind
 from firn_sql.output_types import NoColumnType, column_type, quoted
 from firn_sql.transform import plain_type
-from firn_sql.views.algebra import Filter, Plan, Project, column
+from firn_sql.views.algebra import Filter, Plan, Project, Top, column
 from firn_sql.views.no_rows import NoRows
 from firn_sql.views.planner import SourceTable
 from firn_sql.views.refresh import AFTER, Refresh
@@ -77,7 +77,7 @@ def stored(owner: str, plan: Plan, tables: Mapping[str, SourceTable], connection
         for one, kind in zip(relation.columns, relation.types, strict=True)
     }
     seen = dict(zip(plan.root.columns, plan.names, strict=True))
-    hidden = [one for one in plan.stored if one not in seen] if plan.group is not None else []
+    hidden = [one for one in plan.stored if one not in seen] if plan.holds else []
     shown = _shown(plan)
     own = [one for one in hidden if one not in shown]
     names = seen | {one: f"{STATE}{i}" for i, one in enumerate(own)}
@@ -88,7 +88,10 @@ def stored(owner: str, plan: Plan, tables: Mapping[str, SourceTable], connection
             wide = by_name[one].id.lower() in _WIDE
             casts[one] = "DECIMAL(38, 0)" if wide else column_type(by_name[one], name)
         except NoColumnType as error:
+            if one in own and isinstance(plan.root, Top):
+                continue  # what was is computed then: as all rows are, before and now
             raise TerminalError(f"view {owner}: {error}") from error
+    names = {one: name for one, name in names.items() if one in casts}
     cells = ", ".join(f"CAST(NULL AS {kind}) AS {quoted(names[one])}" for one, kind in casts.items())
     schema = connection.sql(f"SELECT {cells}").to_arrow_table().schema
     columns = tuple(
@@ -105,9 +108,9 @@ def stored(owner: str, plan: Plan, tables: Mapping[str, SourceTable], connection
 
 
 def _shown(plan: Plan) -> Mapping[str, str]:
-    """Columns of the groups of a view that people see as they are, with the plan's column for it."""
+    """Columns of the groups of a view, or of first rows, that people see as they are, with the plan's column for it."""
     values, one = {name: column(name) for name in plan.root.columns}, plan.root
-    while isinstance(one, Project | Filter):
+    while isinstance(one, Project | Filter | Top):
         if isinstance(one, Project):
             below = dict(zip(one.columns, one.values, strict=True))
             values = {name: value.over(below) for name, value in values.items()}
