@@ -5,7 +5,9 @@ MONTH = 30 * 86_400_000_000
 FIRST_LSN = 23_800_000_000
 
 
-def change_line(n: int, table: str, key: int, op: str, cents: int, branch: int, note: str, commit: int, lsn: int) -> bytes:
+def change_line(
+    n: int, table: str, key: int, op: str, cents: int, branch: int, note: str, commit: int, lsn: int
+) -> bytes:
     """Event n as Debezium writes it: no inline schema, decimals as text, of what a delete removes only the key."""
     at = START + MONTH + n * 500
     if op == "d":

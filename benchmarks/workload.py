@@ -165,7 +165,9 @@ def many_tables(folder: Path, tables: int, changes: list[int]) -> Path:
         with (making / f"part-{place:05d}.ndjson").open("wb") as out:
             for (t, key, op), note in zip(part, notes, strict=True):
                 lsn, n = lsn + 100, n + 1
-                out.write(change_line(n, f"accounts_{t}", key, op, key * 37 % 10**8, key % 500, note.decode(), lsn - 50, lsn))
+                out.write(
+                    change_line(n, f"accounts_{t}", key, op, key * 37 % 10**8, key % 500, note.decode(), lsn - 50, lsn)
+                )
     making.rename(target)
     return target
 
