@@ -6,13 +6,13 @@
     python -m benchmarks.simulate --anchor FILE [--json]
 
 Tenants send `--rate` megabytes a second between them, the n-th of them in proportion to 1 / n^skew. A request of
-`--body` megabytes is staged; a job looks every half second, seals what is old enough (`commit.fresh`, `--every` seconds)
-and commits each table that it touches, those with the fewest changes first; the cut follows, then the care of every
-sixteenth commit. Above a minute (`commit.every`) jobs do not stay: dispatch starts one. `--shards`: a table for each
-tenant, or as many as a hash makes (`--hashed`). Several streams are what Firn does today, and so is a table a tenant,
-where the source has it. Lanes, and shards of one table, are in no code yet (ADR 104): their lines are marked "sim".
-`--anchor` compares a run of benchmarks/tenants.py with the same load here. Same arguments, same output. What a step
-costs, and where that is from: benchmarks/scale_costs.py.
+`--body` megabytes is staged; a job looks every half second, seals what is old enough (`--every` seconds, `fresh` of
+firn.yaml) and commits each table that it touches, those with the fewest changes first; the cut follows, then the care
+of every sixteenth commit. Above a minute jobs do not stay: dispatch starts one. `--shards`: a table for each tenant, or
+as many as a hash makes (`--hashed`). Several streams are what Firn does today, and so is a table a tenant, where the
+source has it. Lanes, and shards of one table, are in no code yet (ADR 104): their lines are marked "sim". `--anchor`
+compares a run of benchmarks/tenants.py with the same load here. Same arguments, same output. What a step costs, and
+where that is from: benchmarks/scale_costs.py.
 """
 
 import argparse
@@ -270,8 +270,12 @@ def table(lines: Sequence[dict[str, Any]]) -> str:
 
 
 def anchor(told: dict[str, Any]) -> dict[str, dict[str, float]]:
-    """A run of benchmarks/tenants.py, the same load here on such a machine, and by how much they differ."""
-    here = replace(HERE, speed=told["speed"])
+    """A run of benchmarks/tenants.py, the same load here on such a machine, and by how much they differ.
+
+    What of the machine the job got, beside all that ran there, is the run's own: its CPU seconds by those of its rounds.
+    """
+    got = told["cpu"]["jobs"] / sum(one["seconds"] for one in told["rounds"])
+    here = replace(HERE, speed=got / HERE.together)
     load = anchored(told["tables"], told["events"] / told["seconds"], told["seconds"])
     still = told["tables"] - len(load.tables)  # which never change, and which a round looks at
     body = told["events"] * fixed.EVENT_BYTES / told["requests"]

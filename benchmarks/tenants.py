@@ -39,7 +39,6 @@ from firn_lake.catalogs.stack_catalog import catalog_of
 STREAM: Final = "bank"
 _ROWS: Final = 20
 _AT_ONCE: Final = 2_500
-_MOMENT: Final = 0.03  # seconds
 _NOTE: Final = "n" * 60
 _SETUP: Final = 1_800.0
 
@@ -77,29 +76,6 @@ def bodies(changes: Changes, tables: int, seconds: float, rate: int) -> Iterator
         yield b"".join(map(changes.next, chosen))
 
 
-class Speed:
-    """What a thread gets of a core while others want it too."""
-
-    def __init__(self) -> None:
-        self._got: list[float] = []
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
-        self._thread.start()
-
-    def _look(self) -> None:
-        while not self._ended.wait(1.0):
-            began, cpu = time.perf_counter(), time.thread_time()
-            while time.thread_time() - cpu < _MOMENT:
-                pass
-            self._got.append((time.perf_counter() - began) / _MOMENT)
-
-    def end(self) -> float:
-        """The mean so far."""
-        self._ended.set()
-        self._thread.join()
-        return round(len(self._got) / max(1e-9, sum(self._got)), 3) if self._got else 1.0
-
-
 def measure(stack: Stack, work: Path, tables: int, seconds: float, rate: int) -> dict[str, Any]:
     """The tables, the load, and the wait until all of it is in cuts."""
     changes = Changes(tables)
@@ -112,7 +88,7 @@ def measure(stack: Stack, work: Path, tables: int, seconds: float, rate: int) ->
     store, before = stack.store(), objects(work)
     first_cut, cpu, seen = cuts.newest(store, STREAM), CpuTimes(work), Seen()
     todo: Queue[tuple[int, bytes] | None] = Queue(maxsize=50)
-    begun, speed = time.time(), Speed()
+    begun = time.time()
     args = (stack.url, todo, seen, time.monotonic() + 0.5)
     senders = [threading.Thread(target=send, args=args, daemon=True) for _ in range(SENDERS)]
     for sender in senders:
@@ -125,14 +101,14 @@ def measure(stack: Stack, work: Path, tables: int, seconds: float, rate: int) ->
     cpu.look()
     flush(stack, STREAM, timeout=_SETUP)
     cpu.look()
-    got, after = speed.end(), objects(work)
+    after = objects(work)
     found = ages(stack, tables, first_cut)
     return {
         "tables": tables, "rate": rate, "seconds": round(ended - begun, 1), "drained": round(time.time() - ended, 1),
         "events": sum(n for _, n in seen.accepted.values()), "requests": len(seen.accepted),
         "refused": sum(seen.refused.values()),
         **{name: {"p50": quantile(one, 0.5), "p99": quantile(one, 0.99)} for name, one in found.items()},
-        "rounds": rounds(work, first_cut), "cpu": cpu.by_kind(), "speed": got,
+        "rounds": rounds(work, first_cut), "cpu": cpu.by_kind(),
         "puts": {kind: after[kind] - before[kind] for kind in sorted(after)},
     }  # fmt: skip
 
