@@ -25,7 +25,8 @@ class Costs:
                 million rows, 6.0 CPU seconds
     read        of that what each lane does with all changes, not its own alone. Measured: docs/performance.md, from
                 staged bytes to columns, 3.0 µs
-    sliced      a change of a larger range, by Spark's tasks. Measured: docs/performance.md, 18 µs; `sliced_read` 5.2
+    sliced      a change of a larger range, by Spark's tasks. Measured: docs/performance.md, 18 µs
+    sliced_read  of that what each lane does with all changes. Measured: docs/scale.md, read and place, 5.2 µs
     sliced_table  a table of such a range. Measured: ADR 15, five to ten small Spark jobs, about a second of two cores
     care        after every sixteenth commit of a table, once the cut is made. Measured: docs/performance.md,
                 0.6 seconds and 0.3 for its facts, of sixteen commits of a thousand changes
@@ -42,7 +43,7 @@ class Costs:
 
     key: float = 13e-6
     state: float = 0.004
-    table: float = 0.15
+    table: float = 0.08
     round: float = 0.3
     change: float = 6.0e-6
     read: float = 3.0e-6

@@ -1,7 +1,7 @@
 """What many tenants would take: a simulation of Firn's stages, from costs that were measured on one machine.
 
     python -m benchmarks.simulate [--tenants 10000] [--rate 100] [--skew 1.0] [--streams 1 10 100] [--lanes 1 2 4 8]
-        [--shards tenant hash] [--every 2 60 600] [--minutes 60] [--body 4] [--request-ms 100] [--cores 2] [--seed 7]
+        [--shards tenant hash] [--every 2 600] [--minutes 60] [--body 4] [--request-ms 100] [--cores 2] [--seed 7]
         [--json] [--draw FILE.svg]
     python -m benchmarks.simulate --anchor FILE [--json]
 
@@ -29,7 +29,7 @@ from benchmarks.aws_cost import PUTS_A_COMMIT, PUTS_A_REQUEST
 from benchmarks.scale_costs import AWS, HERE, LIMITS, Costs, Used, dollars, ingest_seconds
 from benchmarks.scale_load import Ages, Load, anchored, zipf
 
-_ROUNDS: Final = 5  # that a look at a load has at least
+_ROUNDS: Final = 2 * fixed.CARE_EVERY  # of each job that a look at a load has at least
 
 
 @dataclass(frozen=True)
@@ -194,14 +194,14 @@ def simulate(load: Load, costs: Costs, setting: Setting) -> Found:
 def row(load: Load, costs: Costs, setting: Setting, shards: str) -> dict[str, Any]:
     """One line of the table: freshness, what it takes, what it costs, and how much of each limit it uses.
 
-    A load whose rounds are long is looked at for as long as it takes to have several.
+    A load whose rounds are long is looked at for as long as it takes to have many, with the care of tables among them.
     """
-    found = simulate(load, costs, setting)
-    while found.slope < 1 and 0 < load.seconds < _ROUNDS * found.longest:
-        load = load.longer(2 * _ROUNDS * found.longest)
+    found, jobs = simulate(load, costs, setting), setting.streams * min(setting.lanes, len(load.tables))
+    while found.slope < 1 and 0 < found.rounds < _ROUNDS * jobs:
+        load = load.longer(load.seconds * max(1.5, _ROUNDS * jobs / found.rounds))
         found = simulate(load, costs, setting)
     came = sum(load.upto(load.tables, load.seconds)) - sum(load.upto(load.tables, 0.0))
-    seconds, jobs = max(load.seconds, found.end, 1.0), setting.streams * min(setting.lanes, len(load.tables))
+    seconds = max(load.seconds, found.end, 1.0)
     requests = came * setting.event_bytes / setting.body / max(1.0, load.seconds)
     scheduled = setting.streams * (
         math.ceil(requests / setting.streams * setting.listed / fixed.PAGE) + fixed.SHORT_LISTS
@@ -257,22 +257,22 @@ def rows(given: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
 def table(lines: Sequence[dict[str, Any]]) -> str:
     """At most 80 columns."""
-    text = ["shards streams lanes  every   round     p50     p99  commits  vCPUs   $/month"]
-    text.append("                          s       s       s       s      a s                  ")
+    text = ["shards streams lanes  every   round     p50     p99  commits vCPUs  $/month"]
+    text.append("                          s       s       s       s     a s                ")
     for one in lines:
         ages = "  never   never" if one["behind"] else f"{one['p50']:7,.0f} {one['p99']:7,.0f}"
         said = (
             f"{one['shards']:6} {one['streams']:7} {one['lanes']:5} {one['every']:6,.0f} {one['round']:7,.0f} {ages} "
         )
-        said += f"{one['commits_a_second']:8,.1f} {one['limits']['EMR Serverless vCPUs']['takes']:6,.0f} "
-        text.append(said + f"{one['dollars_a_month']:9,.0f}{' sim' if one['simulated_only'] else ''}")
-    return "\n".join([*text, "sim: by simulation alone, in no code yet. never: more comes than one job can take."])
+        said += f"{one['commits_a_second']:8,.1f} {one['limits']['EMR Serverless vCPUs']['takes']:5,.0f} "
+        text.append(said + f"{one['dollars_a_month']:8,.0f}{' sim' if one['simulated_only'] else ''}")
+    return "\n".join([*text, "sim: by simulation alone, in no code yet. never: more comes than a job takes."])
 
 
 def anchor(told: dict[str, Any]) -> dict[str, dict[str, float]]:
     """A run of benchmarks/tenants.py, the same load here on such a machine, and by how much they differ.
 
-    What of the machine the job got, beside all that ran there, is the run's own: its CPU seconds by those of its rounds.
+    What of the machine the job got, beside all that ran there, is the run's: its CPU seconds by those of its rounds.
     """
     got = told["cpu"]["jobs"] / sum(one["seconds"] for one in told["rounds"])
     here = replace(HERE, speed=got / HERE.together)
@@ -306,7 +306,7 @@ def main() -> None:
     add("--lanes", type=int, nargs="+", default=[1, 2, 4, 8])
     add("--shards", nargs="+", choices=("tenant", "hash"), default=["tenant", "hash"])
     add("--hashed", type=int, default=64, help="tables of shards by hash")
-    add("--every", type=float, nargs="+", default=[2.0, 60.0, 600.0])
+    add("--every", type=float, nargs="+", default=[2.0, 600.0])
     add("--minutes", type=float, default=60.0)
     add("--body", type=float, default=4.0, help="megabytes of a request")
     add("--request-ms", type=float, default=100.0)
