@@ -18,7 +18,7 @@ class Costs:
     key         a staged object that a look lists: parsed, and held against the epochs. Measured: epochs.candidates over
                 50,000 objects in memory, 12.2 to 13.8 µs
     state       a table that a round looks at, changed or not: commit/job_context.look loads them all. Measured:
-                benchmarks/tenants.py, rounds of 200 and of 600 tables
+                benchmarks/tenants.py, by the CPU seconds of runs with 100 and 200 tables
     table       a commit of few changes, its memory of deletes and its part in the cut. Measured: the same
     round       what a round costs whatever it holds. Measured: the same
     change      a change of a range in the job's own process. Measured: docs/benchmarks.md, commit, a million into ten
@@ -104,13 +104,7 @@ LIMITS: Final = {
         Limit("seconds of a dispatch", 60, "template.yaml, Timeout of Dispatch: one stream after the other"),
         Limit("jobs at once", 15, "template.yaml, MaxJobs; it may be 1,000"),
         Limit("SQS batches at once", 10, "template.yaml, MaximumConcurrency of IngestQueue; Lambda allows 1,000"),
-        Limit(
-            "EMR Serverless vCPUs", 16,
-            "docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/endpoints-quotas.html; what was found of it does "
-            "not show the figure: see your account's",
-        ),
-        Limit("Glue versions of a table", 100_000, "repost.aws/knowledge-center/glue-table-version-errors"),
-        Limit("tables of a stream", 1_000_000, "config/reader.py, max_tables; 1,000 if nothing is said"),
+        Limit("EMR Serverless vCPUs", 16, "docs/deploy-aws.md, quotas to raise; the user guide's endpoints-quotas.html"),
     )
 }  # fmt: skip
 

@@ -221,12 +221,12 @@ def row(load: Load, costs: Costs, setting: Setting, shards: str) -> dict[str, An
         "seconds of a dispatch": scheduled * costs.request,
         "jobs at once": used.jobs,
         "EMR Serverless vCPUs": used.jobs * used.cores,
-        "Glue versions of a table": found.most / seconds * 365 * 86_400,
     }
     kept = min(fixed.SNAPSHOTS, max(fixed.LEAST_SNAPSHOTS, found.most / seconds * fixed.KEEP_SECONDS))
     return {
         "shards": shards, **asdict(setting), "tables": len(load.tables), "jobs": used.jobs,
-        "simulated_only": setting.lanes > 1 or shards == "hash", "behind": behind, "slope": round(found.slope, 3),
+        "simulated_only": setting.lanes > 1 or (shards == "hash" and len(load.tables) > setting.streams),
+        "behind": behind, "slope": round(found.slope, 3),
         "changes": came, "committed": found.age.count, "rounds": found.rounds,
         "round": round(found.busy / max(1, found.rounds), 1), "p50": None if behind else found.age.quantile(0.5),
         "p99": None if behind else found.age.quantile(0.99), "cut_p99": None if behind else found.cut.quantile(0.99),
@@ -235,6 +235,7 @@ def row(load: Load, costs: Costs, setting: Setting, shards: str) -> dict[str, An
         "snapshots_of_busiest": round(kept) if came else 0,
         "metadata_mb_a_commit": round(kept * fixed.SNAPSHOT_BYTES / 1e6, 2) if came else 0.0,
         "cut_mb": round(len(load.tables) / setting.streams * fixed.CUT_BYTES / 1e6, 3),
+        "over": [name for name, one in takes.items() if one > LIMITS[name].most and came],
         "limits": {name: {"takes": round(one, 1), "most": LIMITS[name].most} for name, one in takes.items()},
         "dollars": {name: round(one, 2) for name, one in bill.items()}, "dollars_a_month": round(sum(bill.values()), 2),
     }  # fmt: skip
@@ -251,7 +252,7 @@ def rows(given: argparse.Namespace) -> Iterator[dict[str, Any]]:
             for lanes in given.lanes if streams == 1 else (1,):
                 for every in given.every:
                     setting = Setting(streams, lanes, every, given.body * 1e6)
-                    if shards == "tenant" or streams == 1:
+                    if streams <= len(loads[shards].tables):
                         yield row(loads[shards], costs, setting, shards)
 
 
@@ -265,8 +266,17 @@ def table(lines: Sequence[dict[str, Any]]) -> str:
             f"{one['shards']:6} {one['streams']:7} {one['lanes']:5} {one['every']:6,.0f} {one['round']:7,.0f} {ages} "
         )
         said += f"{one['commits_a_second']:8,.1f} {one['limits']['EMR Serverless vCPUs']['takes']:5,.0f} "
-        text.append(said + f"{one['dollars_a_month']:8,.0f}{' sim' if one['simulated_only'] else ''}")
-    return "\n".join([*text, "sim: by simulation alone, in no code yet. never: more comes than a job takes."])
+        text.append(
+            said
+            + f"{one['dollars_a_month']:8,.0f}{' sim' if one['simulated_only'] else ''}{' !' if one['over'] else ''}"
+        )
+    return "\n".join(
+        [
+            *text,
+            "sim: by simulation alone, in no code yet. never: more comes than jobs take.",
+            "!: more than some limit that holds if nobody raises it (`over` of --json).",
+        ]
+    )
 
 
 def anchor(told: dict[str, Any]) -> dict[str, dict[str, float]]:

@@ -3,6 +3,7 @@
 import json
 from dataclasses import fields, replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from benchmarks.scale_costs import AWS, LIMITS, Costs
 from benchmarks.scale_load import Ages, Load, anchored, zipf
 from benchmarks.simulate import Setting, row, simulate, table
 
+ROOT = Path(__file__).resolve().parents[2]
 FAST = replace(AWS, request=0.02)
 
 
@@ -97,6 +99,13 @@ def test_ages_are_spread_evenly_over_their_range() -> None:
     assert ages.count == 200
     assert [ages.quantile(share) for share in (0.25, 0.5, 0.75)] == pytest.approx([5.0, 10.0, 20.0], abs=0.1)
     assert Ages().quantile(0.5) == 0
+
+
+def test_the_page_shows_what_is_computed() -> None:
+    load = zipf(10_000, 125_000, 1.0, 3_600, seed=7).hashed(10)
+    lines = [row(load, AWS, Setting(10, 1, every, 4e6), "hash") for every in (2.0, 10.0, 60.0, 600.0)]
+    shown = "\n".join(table(lines).splitlines()[:-2])
+    assert shown in (ROOT / "docs" / "scale.md").read_text(), "run benchmarks.simulate as the page says, and paste"
 
 
 def test_every_cost_and_limit_says_where_it_is_from() -> None:
