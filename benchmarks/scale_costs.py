@@ -104,7 +104,7 @@ LIMITS: Final = {
         Limit("seconds of a dispatch", 60, "template.yaml, Timeout of Dispatch: one stream after the other"),
         Limit("jobs at once", 15, "template.yaml, MaxJobs; it may be 1,000"),
         Limit("SQS batches at once", 10, "template.yaml, MaximumConcurrency of IngestQueue; Lambda allows 1,000"),
-        Limit("EMR Serverless vCPUs", 16, "docs/deploy-aws.md, quotas to raise; the user guide's endpoints-quotas.html"),
+        Limit("EMR Serverless vCPUs", 16, "docs/deploy-aws.md, quotas to raise; the user guide's endpoints-quotas"),
     )
 }  # fmt: skip
 

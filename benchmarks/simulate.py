@@ -258,25 +258,16 @@ def rows(given: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
 def table(lines: Sequence[dict[str, Any]]) -> str:
     """At most 80 columns."""
-    text = ["shards streams lanes  every   round     p50     p99  commits vCPUs  $/month"]
-    text.append("                          s       s       s       s     a s                ")
+    text = ["shards streams lanes  every   round     p50     p99 commits vCPUs  $/month"]
+    text.append("                          s       s       s       s     a s")
     for one in lines:
         ages = "  never   never" if one["behind"] else f"{one['p50']:7,.0f} {one['p99']:7,.0f}"
-        said = (
-            f"{one['shards']:6} {one['streams']:7} {one['lanes']:5} {one['every']:6,.0f} {one['round']:7,.0f} {ages} "
-        )
-        said += f"{one['commits_a_second']:8,.1f} {one['limits']['EMR Serverless vCPUs']['takes']:5,.0f} "
-        text.append(
-            said
-            + f"{one['dollars_a_month']:8,.0f}{' sim' if one['simulated_only'] else ''}{' !' if one['over'] else ''}"
-        )
-    return "\n".join(
-        [
-            *text,
-            "sim: by simulation alone, in no code yet. never: more comes than jobs take.",
-            "!: more than some limit that holds if nobody raises it (`over` of --json).",
-        ]
-    )
+        said = f"{one['shards']:6} {one['streams']:7} {one['lanes']:5} {one['every']:6,.0f} {one['round']:7,.0f}"
+        said += f" {ages} {one['commits_a_second']:7,.1f} {one['limits']['EMR Serverless vCPUs']['takes']:5,.0f}"
+        mark = ("sim" if one["simulated_only"] else "") + ("!" if one["over"] else "")
+        text.append(f"{said} {one['dollars_a_month']:8,.0f} {mark}".rstrip())
+    text.append("sim: by simulation alone, in no code yet. never: more comes than jobs take.")
+    return "\n".join([*text, "!: more than some limit that holds if nobody raises it (`over` of --json)."])
 
 
 def anchor(told: dict[str, Any]) -> dict[str, dict[str, float]]:
@@ -345,7 +336,7 @@ def draw(lines: Sequence[dict[str, Any]], to: Path) -> None:
 
     found: dict[str, list[tuple[float, float]]] = {}
     for one in lines:
-        name = f"{one['streams']} streams" if one["streams"] > 1 else f"a table a {one['shards']}"
+        name = f"{one['shards']}, {one['streams']} streams" if one["streams"] > 1 else one["shards"]
         name += f", {one['lanes']} lanes" if one["lanes"] > 1 else ""
         if not one["behind"]:
             found.setdefault(name, []).append((float(one["dollars_a_month"]), one["p99"]))
