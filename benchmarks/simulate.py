@@ -3,7 +3,7 @@
     python -m benchmarks.simulate [--tenants 10000] [--rate 100] [--skew 1.0] [--streams 1 10 100] [--lanes 1 2 4 8]
         [--shards tenant hash] [--every 2 600] [--minutes 60] [--body 4] [--request-ms 100] [--cores 2] [--seed 7]
         [--json] [--draw FILE.svg]
-    python -m benchmarks.simulate --anchor FILE [--json]
+    python -m benchmarks.simulate --anchor docs/benchmarks/tenants.json
 
 Tenants send `--rate` megabytes a second between them, the n-th of them in proportion to 1 / n^skew. A request of
 `--body` megabytes is staged; a job looks every half second, seals what is old enough (`--every` seconds, `fresh` of
@@ -11,8 +11,8 @@ firn.yaml) and commits each table that it touches, those with the fewest changes
 of every sixteenth commit. Above a minute jobs do not stay: dispatch starts one. `--shards`: a table for each tenant, or
 as many as a hash makes (`--hashed`). Several streams are what Firn does today, and so is a table a tenant, where the
 source has it. Lanes, and shards of one table, are in no code yet (ADR 104): their lines are marked "sim". `--anchor`
-compares a run of benchmarks/tenants.py with the same load here. Same arguments, same output. What a step costs, and
-where that is from: benchmarks/scale_costs.py.
+compares runs of benchmarks/tenants.py, a line each, with the same load here. Same arguments, same output. What a step
+costs, and where that is from: benchmarks/scale_costs.py.
 """
 
 import argparse
@@ -318,7 +318,8 @@ def main() -> None:
     add("--anchor", type=Path)
     given = arguments.parse_args()
     if given.anchor:
-        print(json.dumps(anchor(json.loads(given.anchor.read_text())), indent=1))
+        for line in given.anchor.read_text().splitlines():
+            print(json.dumps(anchor(json.loads(line)), indent=1))
         return
     lines = list(rows(given))
     if given.draw:

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.scale_costs import AWS, LIMITS, Costs
 from benchmarks.scale_load import Ages, Load, anchored, zipf
-from benchmarks.simulate import Setting, row, simulate, table
+from benchmarks.simulate import Setting, anchor, row, simulate, table
 
 ROOT = Path(__file__).resolve().parents[2]
 FAST = replace(AWS, request=0.02)
@@ -106,6 +106,15 @@ def test_the_page_shows_what_is_computed() -> None:
     lines = [row(load, AWS, Setting(10, 1, every, 4e6), "hash") for every in (2.0, 10.0, 60.0, 600.0)]
     shown = "\n".join(table(lines).splitlines()[:-2])
     assert shown in (ROOT / "docs" / "scale.md").read_text(), "run benchmarks.simulate as the page says, and paste"
+
+
+def test_it_is_as_the_machine_was() -> None:
+    runs = (ROOT / "docs" / "benchmarks" / "tenants.json").read_text().splitlines()
+    found = {told["tables"]: anchor(told) for told in map(json.loads, runs)}
+    ages = ("p50", "p99", "p99 of cuts", "CPU seconds of the job")
+    for tables, names in ((100, ages), (200, (*ages, "rounds", "commits", "objects put")), (600, (*ages, "commits"))):
+        for name in names:
+            assert abs(found[tables][name]["off"]) <= 0.3, (tables, name, found[tables][name])
 
 
 def test_every_cost_and_limit_says_where_it_is_from() -> None:
