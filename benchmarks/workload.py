@@ -21,14 +21,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.change_line import FIRST_LSN, MONTH, START, change_line
+
 Keys = Literal["mixed", "uniform", "recent", "clustered"]
 SEED = 20_260_601
 ROWS_A_FILE = 1_000_000
 _AT_ONCE = 100_000  # events as Python objects
 LETTERS = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz0123456789", np.uint8)
-START = 1_767_225_600_000_000  # 2026-01-01, microseconds
-MONTH = 30 * 86_400_000_000
-FIRST_LSN = 23_800_000_000
 SCHEMA = pa.schema([
     pa.field("id", pa.int64(), nullable=False), ("name", pa.string()), ("balance", pa.decimal128(18, 2)),
     ("branch", pa.int32()), ("updated_at", pa.timestamp("us", "UTC")), ("note", pa.string()),
@@ -132,30 +131,9 @@ def event_lines(wanted: Events) -> Iterator[bytes]:
     )
     commit = FIRST_LSN
     for n, (key, op, money, branch, lsn, note) in enumerate(plain):
-        yield _line(n, "accounts", key, op.decode(), money, branch, note.decode(), commit, lsn)
+        yield change_line(n, "accounts", key, op.decode(), money, branch, note.decode(), commit, lsn)
         if n % 5 == 4:
             commit = lsn
-
-
-def _line(n: int, table: str, key: int, op: str, cents: int, branch: int, note: str, commit: int, lsn: int) -> bytes:
-    """Event n as Debezium writes it: no inline schema, decimals as text, of what a delete removes only the key."""
-    at = START + MONTH + n * 500
-    if op == "d":
-        before = f'{{"id":{key},"name":null,"balance":null,"branch":null,"updated_at":null,"note":null}}'
-        after = "null"
-    else:
-        before = "null"
-        after = (
-            f'{{"id":{key},"name":"account-{key:09d}","balance":"{cents // 100}.{cents % 100:02d}",'
-            f'"branch":{branch},"updated_at":{at},"note":"{note}"}}'
-        )
-    return (
-        f'{{"before":{before},"after":{after},"source":{{"version":"3.6.0.Final","connector":"postgresql",'
-        f'"name":"bank","ts_ms":{at // 1000},"snapshot":"false","db":"bank",'
-        f'"sequence":"[\\"{commit}\\",\\"{lsn}\\"]","ts_us":{at},"ts_ns":{at}000,"schema":"public",'
-        f'"table":"{table}","txId":{500_000 + n // 5},"lsn":{lsn},"xmin":null}},"transaction":null,'
-        f'"op":"{op}","ts_ms":{at // 1000 + 120},"ts_us":{at + 120_000},"ts_ns":{at + 120_000}000}}\n'
-    ).encode()
 
 
 def many_tables(folder: Path, tables: int, changes: list[int]) -> Path:
@@ -187,7 +165,9 @@ def many_tables(folder: Path, tables: int, changes: list[int]) -> Path:
         with (making / f"part-{place:05d}.ndjson").open("wb") as out:
             for (t, key, op), note in zip(part, notes, strict=True):
                 lsn, n = lsn + 100, n + 1
-                out.write(_line(n, f"accounts_{t}", key, op, key * 37 % 10**8, key % 500, note.decode(), lsn - 50, lsn))
+                out.write(
+                    change_line(n, f"accounts_{t}", key, op, key * 37 % 10**8, key % 500, note.decode(), lsn - 50, lsn)
+                )
     making.rename(target)
     return target
 
