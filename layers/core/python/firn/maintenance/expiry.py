@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from firn.config.maintenance import FEWEST_SNAPSHOTS, Expiry
-from firn.tables.table_state import CREATES, EPOCH, NEWEST, REBUILD, SCHEMA, SEALED, TRUNCATED, epoch_of
+from firn.tables.table_state import CREATES, EPOCH, NEWEST, REBUILD, SCHEMA, SEALED, SHARDS_AT, TRUNCATED, epoch_of
 from firn.views.cut import OF_VIEW
 
 MAIN: Final = "main"
@@ -144,7 +144,7 @@ def _hear(found: dict[str, str], summary: Mapping[str, str]) -> None:
             found[name] = str(max(int(value), int(found.get(name, 0))))
         elif name in (NEWEST, TRUNCATED):
             found[name] = max(value, found.get(name, ""))
-        elif name == CREATES or name.startswith(OF_VIEW):
+        elif name in (CREATES, SHARDS_AT) or name.startswith(OF_VIEW):
             found[name] = value
 
 
