@@ -1,15 +1,24 @@
 """Tables of several shards, committed by real jobs: at each cut every shard is what `fold` places there."""
 
 import random
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from firn.changes.merge.fold import fold
+from firn.changes.placement.shard_decision import placed
 from firn.log import cuts
+from firn_spark.tables import fence
+from tests.integration.spark.committing import Died, Loss
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import event
+from tests.integration.spark.test_specification import change, history
+from tests.soak import LONG, SEED
 
 pytestmark = pytest.mark.spark
 
@@ -20,7 +29,7 @@ streams:
       app.t:
         to: '{shard}.orders'
         key: [id]
-        columns: {id: long, w: string, v: string}
+        columns: {id: long, w: string, v: string, n: long}
         shard: SHARD
 """
 TENANTS = "{by: tenant(w), tenants: [a, b]}"
@@ -63,4 +72,85 @@ def test_a_row_whose_shard_changes_leaves_one_table_and_enters_the_other(spark: 
     assert rows_at(lake) == {
         "a": {4: ("a", "w4")}, "b": {0: ("b", "w0"), 3: ("b", "v3")}, "rest": {1: ("zz", "w1")}
     }  # fmt: skip
-    _ = random
+
+
+KINDS = [
+    "{by: tenant(w), tenants: [a, b]}",
+    "{by: hash(w), count: 3}",
+    "{by: range(w), at: [a, b, c]}",
+    "{by: geographic(w), to: {a: one, b: one, c: two}, else: other}",
+]
+PLACES = ("a", "b", "c", "z", None, "B")
+
+
+def told(seed: int, count: int, keys: int) -> list[dict[str, Any]]:
+    """A random history whose `w` are few values, some of which no shard lists."""
+    found = history(seed, count, keys, truncates=0.1)
+    for one in found:
+        if one["after"] is not None and str(one["after"]["w"]).startswith("w"):
+            one["after"]["w"] = PLACES[hash((seed, one["source"]["lsn"])) % len(PLACES)]
+    return found
+
+
+def expected(lake: Lake, events: Sequence[dict[str, Any]]) -> dict[str, dict[int, Any]]:
+    shards = lake.config.streams[lake.stream].tables[0].shard
+    assert shards is not None
+    return {
+        name: {key[0]: row.values for key, row in rows.items()}
+        for name, rows in placed(shards.map, fold({}, map(change, events)).rows).items()
+    }
+
+
+def at_the_cut(lake: Lake) -> dict[str, dict[int, Any]]:
+    """All shards as the newest cut names them; one that it does not name has no rows."""
+    rule = lake.config.streams[lake.stream].tables[0]
+    cut = cuts.last(lake.store, lake.stream)
+    assert rule.shard is not None
+    assert cut is not None
+    found: dict[str, dict[int, Any]] = {}
+    for name, place in rule.shard.tables.items():
+        rows = []
+        if str(place) in cut.tables:
+            table = lake.catalog.load_table(place.identifier)
+            rows = table.scan(snapshot_id=cut.tables[str(place)]).to_arrow().to_pylist()
+        found[name] = {row["id"]: {of: row.get(of) for of in ("id", "v", "w", "n")} for row in rows}
+        assert len(found[name]) == len(rows), name
+    return found
+
+
+@pytest.mark.parametrize("seed", range(SEED, SEED + (24 if LONG else 2)))
+def test_every_cut_is_what_fold_places_whoever_dies(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    dice = random.Random(seed)
+    lake = lake_of(spark, tmp_path, KINDS[seed % len(KINDS)])
+    events = told(seed, 300 if LONG else 90, 8)
+    delivered = events + dice.choices(events, k=len(events) // 4)
+    late = {id(one): dice.random() < 0.3 for one in delivered}
+    delivered.sort(key=lambda one: one["source"]["lsn"] + (dice.randrange(100) if late[id(one)] else 0))
+    parts = [delivered[first : first + 20] for first in range(0, len(delivered), 20)]
+    sealed: dict[int, list[dict[str, Any]]] = {}
+    loss = Loss(fence.commit, dice, 0.3)
+    fates = Counter[str]()
+    while parts or (cut := cuts.last(lake.store, lake.stream)) is None or cut.n < max(sealed):
+        for _ in range(dice.choice((0, 1, 1, 2)) if sealed else 1):
+            if parts:
+                lake.post(part := parts.pop(0))
+                sealed[lake.seal()] = part
+        done = cuts.last(lake.store, lake.stream)
+        first = done.n + 1 if done else 1
+        if first > max(sealed):
+            continue
+        with monkeypatch.context() as patch, suppress(Died):
+            if fates["tries"] < 6 * len(sealed):
+                patch.setattr(fence, "commit", loss)
+            fates["tries"] += 1
+            fates["well"] += lake.commit(first, max(sealed)) == 0
+        new = cuts.last(lake.store, lake.stream)
+        if new is not None and new != done:
+            until = [one for n, part in sealed.items() if n <= new.n for one in part]
+            assert at_the_cut(lake) == expected(lake, until), (seed, new.n, loss.happened)
+    for slow in loss.slow:
+        slow.join()
+    assert at_the_cut(lake) == expected(lake, delivered)
+    print(seed, fates, loss.happened)
