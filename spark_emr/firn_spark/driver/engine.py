@@ -14,9 +14,9 @@ from firn.changes.merge.fold import Key, RowChange
 from firn.changes.merge.ordering import plain
 from firn.changes.positions import WIDTH
 from firn.commit.staged_changes import Change, rejected
+from firn.tables import shard_cut
 from firn.tables.batch_facts import TableFacts
 from firn.tables.planning import ColumnPlan
-from firn.tables import shard_cut
 from firn.tables.routing import Target, all_of
 from firn.tables.table_plan import with_schemas
 from firn.tables.table_state import are_several, by_number

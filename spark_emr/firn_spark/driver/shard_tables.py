@@ -7,8 +7,9 @@ from firn.changes.decode.texts import changes_form
 from firn.changes.decode.types import Column, promotable, storable
 from firn.changes.merge.fold import Key, Row
 from firn.changes.metadata_columns import POSITION
+from firn.config.sharding import Sharding
 from firn.errors import TerminalError, TransientError
-from firn.tables import shard_cut
+from firn.tables import ownership, shard_cut
 from firn.tables.planning import ColumnPlan
 from firn.tables.shard_cut import At
 from firn.tables.table_state import HELD_IDS
@@ -55,10 +56,16 @@ class ShardTable:
         return At(int(self.table.head().snapshotId()), self.progress)
 
 
+def sharding_of(one: TableCommit) -> Sharding:
+    """That of its rule."""
+    if one.target.rule.shard is None:
+        raise TerminalError(f"{one.target.name} has no shards")
+    return one.target.rule.shard
+
+
 def shard_tables(one: TableCommit) -> list[ShardTable]:
     """All shards, the rest last. Raises TerminalError, TransientError for what no job can begin with."""
-    context, shards = one.context, one.target.rule.shard
-    assert shards is not None
+    context, shards = one.context, sharding_of(one)
     cut = shard_cut.cut_in(one.table.state.ancestry if one.table else ())
     found = []
     for name, place in shards.tables.items():
@@ -67,7 +74,11 @@ def shard_tables(one: TableCommit) -> list[ShardTable]:
             found[-1].at = found[-1].now  # it is what the cut is told by
             continue
         table = context.tables.load(place)
-        shard_cut.check(place, one.target.rule, table.state if table else None)
+        state = table.state if table else None
+        shard_cut.check(place, one.target.rule, state)
+        why = ownership.refusal(context.store, (context.stream,), place, state, context.warehouse)
+        if why is not None:
+            raise TerminalError(why)
         if table is not None:
             table = finish_retype(context.spark, context.tables, table)
         found.append(ShardTable(name, table, cut.get(name), context.stream))
@@ -79,8 +90,8 @@ def _check(one: TableCommit, shard: ShardTable, place: str) -> None:
     whole, context, at = one.target.name, one.context, shard.at
     if shard.progress < shard.since:
         raise TerminalError(
-            f"{place} is at epoch {shard.progress}, and {whole}, whose shard it is, has it at {shard.since}: it was set "
-            "back, dropped or made again. Bring back what it was; the changes wait in the log"
+            f"{place} is at epoch {shard.progress}, and {whole}, whose shard it is, has it at {shard.since}: it was "
+            "set back, dropped or made again. Bring back what it was; the changes wait in the log"
         )
     if shard.progress > context.last:
         raise TransientError(
@@ -91,8 +102,8 @@ def _check(one: TableCommit, shard: ShardTable, place: str) -> None:
         return
     if at is not None and shard.table.java.snapshot(at.snapshot) is None:
         raise TerminalError(
-            f"{place} has no snapshot {at.snapshot} any more, from which the changes after epoch {one.outcome.progress} "
-            f"of {whole} have to be decided; the changes wait in the log"
+            f"{place} has no snapshot {at.snapshot} any more, from which the changes of {whole} after epoch "
+            f"{one.outcome.progress} have to be decided; they wait in the log"
         )
     epochs = (n for n in context.epochs if n > one.above)
     left = shard_cut.left_out(context.stream, shard.table.state.ancestry, shard.since, epochs)

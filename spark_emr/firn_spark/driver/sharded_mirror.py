@@ -18,8 +18,17 @@ from firn.errors import TerminalError
 from firn.tables import shard_cut
 from firn.tables.outcome import Outcome
 from firn.tables.shard_cut import At
+from firn.tables.shard_names import SHARDS_AT
 from firn.tables.table_state import HELD_IDS
-from firn_spark.driver.shard_tables import MOST_EMPTIED, ShardRows, ShardTable, plan_of, rows_of, shard_tables
+from firn_spark.driver.shard_tables import (
+    MOST_EMPTIED,
+    ShardRows,
+    ShardTable,
+    plan_of,
+    rows_of,
+    shard_tables,
+    sharding_of,
+)
 from firn_spark.files import row_lookup
 from firn_spark.files.retyped_files import retype_columns
 from firn_spark.merge import mirror_commit as by_rows
@@ -39,12 +48,11 @@ class ShardedMirror:
 
     def __init__(self, one: TableCommit, changes: Changes, memory: DeleteMemory, log: Log) -> None:
         """`log`: as for key_lookup.TableLookup. Raises as shard_tables."""
-        assert one.target.rule.shard is not None
         self._one = one
         self._changes = changes
         self._memory = memory
         self._log = log
-        self._map = one.target.rule.shard.map
+        self._map = sharding_of(one).map
         self._key = [one.decoding.columns[i] for i in one.decoding.key]
         self._late: dict[bytes, int | None] = {}
         self._rows = {shard.name: rows_of(one, shard, self._key, memory) for shard in self._shards()}
@@ -72,11 +80,11 @@ class ShardedMirror:
         names = tuple(column.name for column in self._key)
         ground = ShardedGround(self._rows, _Memory(self), self._map, names)
         try:
-            return decide_over(
-                ground, self._map, self._new, changes.truncates, one.sources, self._memory.said.floor
-            )
+            return decide_over(ground, self._map, self._new, changes.truncates, one.sources, self._memory.said.floor)
         except ValueError as why:
-            raise TerminalError(f"{one.target.name}: {why}; take one of them away, it was not Firn that wrote both") from why
+            raise TerminalError(
+                f"{one.target.name}: {why}; take one of them away, it was not Firn that wrote both"
+            ) from why
 
     def _check_truncate(self) -> None:
         tables = (one.shard.table for one in self._rows.values())
@@ -129,9 +137,7 @@ class ShardedMirror:
         for each in self._rows.values():
             known |= each.found
             times |= each.times
-        found = Found(
-            Before(rows=known, linked=decided.linked), rows.now.places, times, self._late, rows.now.spare
-        )
+        found = Found(Before(rows=known, linked=decided.linked), rows.now.places, times, self._late, rows.now.spare)
         new = {row[decoded_rows.ORD]: row[decoded_rows.TS] for row in self._changes.good}
         mine = DecidedRows(Decided(dict(step.writes), list(step.removes)), found, new, self._new)
         return Written(self._changes.whole, None, mine, {}).write(self._one.context.spark, table, shape, old=False)
@@ -157,7 +163,7 @@ class ShardedMirror:
         above, ancestry = snapshot, []
         while (found := table.java.snapshot(above)) is not None:
             ancestry.append(dict(found.summary()))
-            if shard_cut.SHARDS_AT in ancestry[-1] or found.parentId() is None:
+            if SHARDS_AT in ancestry[-1] or found.parentId() is None:
                 break
             above = int(found.parentId())
         for name, at in shard_cut.cut_in(ancestry).items():

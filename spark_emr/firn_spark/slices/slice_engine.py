@@ -181,9 +181,9 @@ class SliceEngine:
 def _check_one(one: TableCommit) -> None:
     if one.target.rule.shard is not None:
         raise TerminalError(
-            f"{one.target.name} is a table of several shards, which one process commits, and these are {one.outcome.events:,} "
-            "changes at once: post them in smaller requests (or, where FIRN_DRIVER_EVENTS is set, raise it). They wait in "
-            "the log"
+            f"{one.target.name} is a table of several shards, which one process commits, and these are "
+            f"{one.outcome.events:,} changes at once: post them in smaller requests (or raise FIRN_DRIVER_EVENTS, if it"
+            " is set). They wait in the log"
         )
 
 

@@ -290,7 +290,7 @@ class StreamConfig:
 
     @property
     def targets(self) -> tuple[TableRule, ...]:
-        """A rule of each table or kind of tables that its jobs fill: its own (of each shard), of pipelines, of views."""
+        """A rule of each table or kind of tables that its jobs fill: its own, of each shard, of pipelines, of views."""
         return (
             *(one for r in self.tables if not r.ignore for one in (r.shard.rules(r) if r.shard else (r,))),
             *(one.rule for one in self.pipelines if one.rule is not None),

@@ -66,7 +66,7 @@ class Sharding:
         """All by name, the rest last."""
         bands = self.count if self.by == "hash" else len(self.at) + 1 if self.by == "range" else 0
         named = (*(f"s{i}" for i in range(bands)), *self.values.values())
-        return tuple(name for name in dict.fromkeys(named) if name != self.rest) + (self.rest,)
+        return (*(name for name in dict.fromkeys(named) if name != self.rest), self.rest)
 
     @cached_property
     def tables(self) -> Mapping[str, TableName]:

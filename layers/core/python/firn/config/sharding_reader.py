@@ -50,7 +50,9 @@ def read_sharding(
     way, column = by
     declared = columns.get(column)
     if declared is None:
-        below.note("by", f"{shown(column)} is no declared column; write its type, such as columns: {{{column}: string}}")
+        below.note(
+            "by", f"{shown(column)} is no declared column; write its type, such as columns: {{{column}: string}}"
+        )
         return None
     tenants = [item.text for item in below.texts("tenants", "tenants: [acme, umbrella]")]
     if way == "tenant" and not tenants:
@@ -132,7 +134,9 @@ def check_sharded(section: Section, streams: Mapping[str, StreamConfig]) -> None
         at = own.section("tables").section(rule.source)
         for other, its in ((name, its) for name, one in streams.items() for its in _rules(one)):
             if its is not rule and (met := next((one for one in names if its.feeds(one)), None)):
-                at.note("shard", f"makes {met} a shard, and {shown(its.source)} of {other} feeds it too; write another `to`")
+                at.note(
+                    "shard", f"makes {met} a shard, and {shown(its.source)} of {other} feeds it too; write another `to`"
+                )
         for pipeline in stream.pipelines:
             if stream.rule_for(pipeline.source) is rule:
                 own.section("pipelines").section(pipeline.name).note(

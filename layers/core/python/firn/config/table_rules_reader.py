@@ -127,9 +127,7 @@ def _metadata(section: Section, mode: str) -> tuple[str, ...]:
     return asked
 
 
-def _targets(
-    source: str, section: Section, stream: str, mode: str, shard: "Sharding | None" = None
-) -> tuple[str, ...]:
+def _targets(source: str, section: Section, stream: str, mode: str, shard: "Sharding | None" = None) -> tuple[str, ...]:
     """`to`, one at least; "" for what is none. Of a table of several shards that of the rest."""
     if section.has("shard") and not section.is_list("to"):
         return (str(shard.tables[shard.rest]) if shard else "",)

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from firn.config.maintenance import FEWEST_SNAPSHOTS, Expiry
-from firn.tables.table_state import CREATES, EPOCH, NEWEST, REBUILD, SCHEMA, SEALED, SHARDS_AT, TRUNCATED, epoch_of
+from firn.tables.shard_names import SHARDS_AT
+from firn.tables.table_state import CREATES, EPOCH, NEWEST, REBUILD, SCHEMA, SEALED, TRUNCATED, epoch_of
 from firn.views.cut import OF_VIEW
 
 MAIN: Final = "main"

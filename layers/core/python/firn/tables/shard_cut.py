@@ -15,12 +15,9 @@ from firn.config.model import TableRule
 from firn.config.names import TableName
 from firn.config.sharding import Sharding
 from firn.errors import TerminalError
-from firn.tables.table_state import EPOCH, SHARDS_AT, TableState
+from firn.tables.shard_names import SHARD_OF, SHARDS, SHARDS_AT
+from firn.tables.table_state import EPOCH, TableState
 
-SHARDS: Final = "firn.shards"
-"""Property of the rest's table: how the whole is sharded, as JSON."""
-SHARD_OF: Final = "firn.shard.of"
-"""Property of each other shard's table: the rest's."""
 TAKEN: Final = "firn.shard.epochs"
 """In a snapshot of another shard: the numbers of the epochs that were decided with it, as JSON: [[first, last], …]."""
 
@@ -66,13 +63,23 @@ def check(name: TableName, rule: TableRule, state: TableState | None) -> None:
     for one, text in wanted.items():
         if found[one] is None:
             raise TerminalError(
-                f"{name} is there already, and is no shard that Firn made for this rule: rename it, or write another to:"
+                f"{name} is there already, and no shard that Firn made for this rule: rename it, or write another `to`"
             )
         if found[one] != text and not (one == SHARDS and _same(found[one] or "", text)):
             raise TerminalError(
-                f"{name} says of itself {found[one]:.300}, and firn.yaml says {text:.300}: how a table is sharded can't "
-                "change yet; write it as it was, or another to: for new tables"
+                f"{name} says of itself {found[one]:.300}, and firn.yaml says {text:.300}: how a table is sharded "
+                "can't change yet; write it as it was, or another `to`"
             )
+
+
+def shards_of(properties: Mapping[str, str]) -> tuple[TableName, ...]:
+    """The tables of the other shards, by the properties of the rest's; none of another table."""
+    if SHARDS not in properties:
+        return ()
+    said = json.loads(properties[SHARDS])
+    kind = types.parse(said.pop("type"))
+    found = Sharding(**said | {"at": tuple(said["at"]), "kind": kind})
+    return tuple(table for name, table in found.tables.items() if name != found.rest)
 
 
 def _same(before: str, now: str) -> bool:

@@ -43,8 +43,6 @@ NAMED_KEY = "firn.named-key"  # table property: see TableState.named_key
 HELD_IDS = "firn.held"  # table property: ids of the fields that rows may hold
 DROPPED: Final = "firn.dropped"
 """Table property: field ids, as JSON, of columns that `evolve` dropped: a column of that name may come back empty."""
-SHARDS_AT: Final = "firn.shards.at"
-"""In a snapshot of a sharded table's rest: {shard: [snapshot, epoch that it is at]} of the others (shard_cut)."""
 SOURCES = "firn.sources"  # table property: TableState.sources as JSON
 _TIMES: Final = frozenset({"date", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"})
 _MADE_BY = "firn.source"  # table property: the source tables that fed the table when it was made

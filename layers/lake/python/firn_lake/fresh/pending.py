@@ -17,7 +17,7 @@ from firn.changes.merge.fold import Key, RowChange
 from firn.changes.merge.ordering import Order
 from firn.changes.redelivery import Early, Placed, early, lowest
 from firn.commit import table_limit
-from firn.commit.job_context import judged
+from firn.commit.job_context import judged, shards_beside
 from firn.commit.lake import place_of
 from firn.commit.staged_changes import facts_of, raw_changes, said_by
 from firn.config.model import Config, StreamConfig
@@ -201,6 +201,12 @@ class Look:
                     found |= {*one.targets, *(target for _, base, target in mirrors if base in one.targets)}
         return found | {one.table for settings in self.config.streams.values() for one in settings.views}
 
+    @property
+    def shards(self) -> frozenset[TableName]:
+        """All tables of tables of several shards."""
+        rules = (rule.shard for settings in self.config.streams.values() for rule in settings.tables if rule.shard)
+        return frozenset(table for one in rules for table in one.tables.values())
+
     def mirror(self, table: TableName) -> tuple[Pipeline, TableName] | None:
         """The pipeline that makes the table a mirror, and its base; None if none does."""
         every = (one for settings in self.config.streams.values() for one in mirrors_on(settings))
@@ -296,7 +302,8 @@ class Look:
             log[n] = own, set(sources)
         for n, batch in batches:
             log.setdefault(n, (settings, set()))[1].update(batch.changes)
-        refused = table_limit.refused(cut.known if cut else (), ((n, *judging) for n, judging in log.items()))
+        known_to = cut.known - shards_beside(settings) if cut else ()
+        refused = table_limit.refused(known_to, ((n, *judging) for n, judging in log.items()))
         return [(n, batch.without(refused[n]) if refused[n] else batch) for n, batch in batches]
 
 

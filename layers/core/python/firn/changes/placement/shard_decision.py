@@ -26,7 +26,9 @@ Rows = Mapping[Key, Row]
 class Shard(Protocol):
     """The rows of a shard at the cut."""
 
-    holds: bool  # whether they may hold values
+    @property
+    def holds(self) -> bool:
+        """Whether they may hold values."""
 
     def rows(self, keys: Collection[Key] | None) -> Rows:
         """Those of these keys, whole; None: all."""
