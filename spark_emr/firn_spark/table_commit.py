@@ -302,9 +302,8 @@ class Committer:
         table = tables.load(target.name)
         if table is None:
             raise LostRace(f"{target.name} was dropped while its rows were looked up") from why
-        places = target.rule.shard.tables.values() if target.rule.shard else ()
-        shards = (tables.load(place) for place in places if place != target.name)
-        some = [one for one in (table, facts_beside(tables, table), *shards) if one is not None]
+        places = target.rule.shard.tables.values() if target.rule.shard else (target.name,)
+        some = [one for one in (facts_beside(tables, table), *map(tables.load, places)) if one is not None]
         return foreign_files.rewrite(spark, tables, some, self._context.stream, why.paths)
 
     def _fitting(self, target: Target, above: int) -> Outcome:

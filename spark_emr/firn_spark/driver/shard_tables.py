@@ -53,7 +53,7 @@ class ShardTable:
         """How a cut names it as it is now."""
         if self.table is None or self.table.state.snapshot_id is None:
             return None
-        return At(int(self.table.head().snapshotId()), self.progress)
+        return At(self.table.state.snapshot_id, self.progress)
 
 
 def sharding_of(one: TableCommit) -> Sharding:

@@ -19,7 +19,7 @@ from firn.tables import shard_cut
 from firn.tables.outcome import Outcome
 from firn.tables.shard_cut import At
 from firn.tables.shard_names import SHARDS_AT
-from firn.tables.table_state import HELD_IDS
+from firn.tables.table_state import EPOCH, HELD_IDS
 from firn_spark.driver.shard_tables import (
     MOST_EMPTIED,
     ShardRows,
@@ -126,7 +126,7 @@ class ShardedMirror:
         written = self.write(rows, decided, table, shape)
         told = part.summary() | shard_cut.taken(n for n in one.context.epochs if n > one.above)
         by_rows.land(one.context.spark, table, written, snapshot, told, one.context.stream)
-        return At(int(table.head().snapshotId()), one.context.last)
+        return At(_landed(table, one.context.stream, one.context.last), one.context.last)
 
     def write(self, rows: ShardRows, decided: Decision, table: Table, shape: Shape) -> by_rows.Written:
         """Writes what brings a shard there. `table`: with all columns that it needs."""
@@ -201,6 +201,14 @@ class _Memory:
 
     def truncates(self) -> Sequence[RowChange]:
         return self._memory.truncates()
+
+
+def _landed(table: Table, stream: str, last: int) -> int:
+    """The snapshot that brought a table to the epoch `last`, a moment ago: a longer job's may have come since."""
+    found = table.head()
+    while str(found.summary().get(f"{EPOCH}{stream}")) != str(last):
+        found = table.java.snapshot(found.parentId())
+    return int(found.snapshotId())
 
 
 def _nulls(one: TableCommit, whole: Table, table: Table | None) -> list[int]:

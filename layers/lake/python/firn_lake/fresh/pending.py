@@ -201,12 +201,6 @@ class Look:
                     found |= {*one.targets, *(target for _, base, target in mirrors if base in one.targets)}
         return found | {one.table for settings in self.config.streams.values() for one in settings.views}
 
-    @property
-    def shards(self) -> frozenset[TableName]:
-        """All tables of tables of several shards."""
-        rules = (rule.shard for settings in self.config.streams.values() for rule in settings.tables if rule.shard)
-        return frozenset(table for one in rules for table in one.tables.values())
-
     def mirror(self, table: TableName) -> tuple[Pipeline, TableName] | None:
         """The pipeline that makes the table a mirror, and its base; None if none does."""
         every = (one for settings in self.config.streams.values() for one in mirrors_on(settings))

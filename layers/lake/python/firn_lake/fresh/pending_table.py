@@ -144,7 +144,10 @@ def waiting(look: Look, name: TableName, state: TableState | None) -> list[Waiti
     """What waits for the table, stream by stream; nothing for a table that no stream feeds. `state`: as it is, None if
     there is none yet. Raises NotFresh, StorageUnavailable."""
     own = state.properties.get("firn.stream") if state else None
-    if name in look.shards or (state is not None and shard_in(state.properties) is not None):
+    rules = (rule.shard for settings in look.config.streams.values() for rule in settings.tables if rule.shard)
+    if any(name in one.tables.values() for one in rules) or (
+        state is not None and shard_in(state.properties) is not None
+    ):
         raise NotFresh(
             f"{name} is a shard, and what waits for a table of several shards can't be added yet: read it without fresh"
         )
