@@ -154,3 +154,78 @@ def test_every_cut_is_what_fold_places_whoever_dies(
         slow.join()
     assert at_the_cut(lake) == expected(lake, delivered)
     print(seed, fates, loss.happened)
+
+
+def test_columns_follow_in_all_shards_though_jobs_die(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = Lake(spark, tmp_path, CONFIG.replace("SHARD", TENANTS).replace(", v: string, n: long", ""))
+    lsn, rows = 100, dict[int, dict[str, Any]]()
+
+    def changed(**values: Any) -> list[dict[str, Any]]:
+        """All rows go one place on, and one more comes."""
+        nonlocal lsn
+        found = []
+        for key in [*rows, len(rows)]:
+            lsn += 1
+            rows[key] = {"id": key, "w": "abz"[(key + lsn // 10) % 3], "x": None, "y": None} | values
+            found.append(event("u", lsn, rows[key]))
+        return found
+
+    lake.land(changed(x=1))
+    real = fence.commit
+    # Another type that rewrites files, a new column, a promotion; jobs die at each of the commits in turn.
+    for values in ({"x": "text"}, {"y": 7}, {"y": 2**40}, {"y": 1.5}, {}):
+        lake.post(changed(**values))
+        last, calls, at = lake.seal(), Counter[str](), 1 + lsn % 4
+
+        def dying(*args: Any, calls: Counter[str] = calls, at: int = at) -> None:
+            calls["commits"] += 1
+            if calls["commits"] == at:
+                raise Died
+            real(*args)
+
+        with monkeypatch.context() as patch, suppress(Died):
+            patch.setattr(fence, "commit", dying)
+            lake.commit(last)
+        lake.post(changed(**values))
+        assert lake.commit(last, lake.seal()) == 0, lake.lines
+        cut = cuts.last(lake.store, lake.stream)
+        assert cut is not None
+        found = {}
+        for name in ("a", "b", "rest"):
+            table = lake.catalog.load_table((name, "orders"))
+            for row in table.scan(snapshot_id=cut.tables[f"{name}.orders"]).to_arrow().to_pylist():
+                assert found.setdefault(row["id"], name) == name
+                assert name == {"z": "rest"}.get(row["w"], row["w"])
+                wanted = rows[row["id"]]
+                assert (row["w"], str(row["x"]), str(row.get("y"))) == (
+                    wanted["w"], str(wanted["x"]), str(wanted["y"])
+                )  # fmt: skip
+        assert found.keys() == rows.keys()
+
+
+def test_what_is_no_shard_and_what_is_too_large_is_refused(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = lake_of(spark, tmp_path)
+    lake.catalog.create_namespace("a")
+    lake.spark.sql("CREATE TABLE firn.a.orders (id bigint) USING iceberg")
+    row = [event("c", 101, {"id": 1, "w": "a", "v": "v"})]
+    lake.post(row)
+    assert lake.commit(lake.seal()) == 1
+    assert "a.orders is there already, and no shard" in lake.line("rest.orders")["error"]
+    lake.spark.sql("DROP TABLE firn.a.orders")
+    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0")
+    assert lake.commit(1) == 1
+    assert "which one process commits" in lake.line("rest.orders")["error"]
+    monkeypatch.delenv("FIRN_DRIVER_EVENTS")
+    assert lake.commit(1) == 0
+    assert rows_at(lake) == {"a": {1: ("a", "v")}, "rest": {}}
+    # One that was set back, or gone, is not taken for what it was.
+    lake.spark.sql("DROP TABLE firn.a.orders")
+    lake.post([event("c", 102, {"id": 2, "w": "a", "v": "v"})])
+    assert lake.commit(lake.seal()) == 1
+    assert (
+        "a.orders is at epoch 0, and rest.orders, whose shard it is, has it at 1" in lake.line("rest.orders")["error"]
+    )
