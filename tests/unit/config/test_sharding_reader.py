@@ -123,6 +123,11 @@ def test_what_does_not_go_with_shards_is_refused(before: str, after: str, words:
     ("more", "words"),
     [
         ("      public.x: {to: acme.orders}\n", "makes acme.orders a shard, and 'public.x' of shop feeds it too"),
+        (
+            "      public.x: {to: '{shard}.orders', key: [id], columns: {t: string}, shard: {by: tenant(t), tenants: "
+            "[acme], else: other}}\n",
+            "makes acme.orders a shard, and 'public.x' of shop feeds it too",
+        ),
         ("      'acme.*': {to: '{schema}.{table}'}\n", "makes acme.orders a shard, and 'acme.*' of shop feeds it too"),
         (
             "    pipelines:\n      p: {sql: 'INSERT INTO x.y SELECT * FROM public.orders'}\n",

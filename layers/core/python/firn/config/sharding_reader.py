@@ -132,11 +132,13 @@ def check_sharded(section: Section, streams: Mapping[str, StreamConfig]) -> None
         names = sorted(set(shards.tables.values()))
         own = section.section(stream.name)
         at = own.section("tables").section(rule.source)
-        for other, its in ((name, its) for name, one in streams.items() for its in _rules(one)):
-            if its is not rule and (met := next((one for one in names if its.feeds(one)), None)):
-                at.note(
-                    "shard", f"makes {met} a shard, and {shown(its.source)} of {other} feeds it too; write another `to`"
-                )
+        for other, one in streams.items():
+            for its in one.targets if other != stream.name else _others(one, rule):
+                if met := next((name for name in names if its.feeds(name)), None):
+                    at.note(
+                        "shard",
+                        f"makes {met} a shard, and {shown(its.source)} of {other} feeds it too; write another `to`",
+                    )
         for pipeline in stream.pipelines:
             if stream.rule_for(pipeline.source) is rule:
                 own.section("pipelines").section(pipeline.name).note(
@@ -155,7 +157,6 @@ def check_sharded(section: Section, streams: Mapping[str, StreamConfig]) -> None
                     )
 
 
-def _rules(stream: StreamConfig) -> Iterable[TableRule]:
-    yield from (rule for rule in stream.tables if not rule.ignore)
-    yield from (one.rule for one in stream.pipelines if one.rule is not None)
-    yield from (one.rule for one in stream.views)
+def _others(stream: StreamConfig, rule: TableRule) -> Iterable[TableRule]:
+    """A rule of each table that another rule of the stream fills."""
+    return replace(stream, tables=tuple(one for one in stream.tables if one is not rule)).targets
