@@ -122,13 +122,13 @@ def test_what_does_not_go_with_shards_is_refused(before: str, after: str, words:
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ("      public.x: {to: acme.orders}\n", "makes acme.orders a shard, and 'public.x' of shop feeds it too"),
+        ("      public.x: {to: acme.orders}\n", "makes acme.orders a shard, and 'public.x' feeds it too"),
         (
             "      public.x: {to: '{shard}.orders', key: [id], columns: {t: string}, shard: {by: tenant(t), tenants: "
             "[acme], else: other}}\n",
-            "makes acme.orders a shard, and 'public.x' of shop feeds it too",
+            "makes acme.orders a shard, and 'public.x' feeds it too",
         ),
-        ("      'acme.*': {to: '{schema}.{table}'}\n", "makes acme.orders a shard, and 'acme.*' of shop feeds it too"),
+        ("      'acme.*': {to: '{schema}.{table}'}\n", "makes acme.orders a shard, and 'acme.*' feeds it too"),
         (
             "    pipelines:\n      p: {sql: 'INSERT INTO x.y SELECT * FROM public.orders'}\n",
             "streams.shop.pipelines.p.sql: reads 'public.orders', whose table has shards",

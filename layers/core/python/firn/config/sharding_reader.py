@@ -7,9 +7,11 @@ from typing import Final
 from firn.changes.decode import types
 from firn.config.epoch_limits import Caps
 from firn.config.model import ColumnDeclaration, StreamConfig, TableRule
+from firn.config.names import TableName
 from firn.config.problems import Section, shown
 from firn.config.sharding import Sharding, parse_by
 from firn.config.yaml_tree import Entries, Scalar
+from firn.errors import EventError
 
 MOST: Final = 100
 """Shards of a table: each commit names them all."""
@@ -128,19 +130,18 @@ def check_sharded(section: Section, streams: Mapping[str, StreamConfig]) -> None
     """Notes what reads or writes a sharded table, or one of its shards, and can't yet. `section`: `streams` of the
     file; `streams`: with their views."""
     whole = [(stream, rule, rule.shard) for stream in streams.values() for rule in stream.tables if rule.shard]
+    exact, patterns = _filling(streams.values())
     for stream, rule, shards in whole:
         names = sorted(set(shards.tables.values()))
         own = section.section(stream.name)
         at = own.section("tables").section(rule.source)
-        for other, one in streams.items():
-            for its in one.targets if other != stream.name else _others(one, rule):
-                if met := next((name for name in names if its.feeds(name)), None):
-                    at.note(
-                        "shard",
-                        f"makes {met} a shard, and {shown(its.source)} of {other} feeds it too; write another `to`",
-                    )
+        for its in (*patterns, *(its for name in names for its in exact.get(str(name), ()))):
+            if its is not rule and (met := next((name for name in names if _fills(its, name)), None)):
+                why = f"makes {met} a shard, and {shown(its.source)} feeds it too; write another `to`"
+                at.note("shard", why)
+                break
         for pipeline in stream.pipelines:
-            if stream.rule_for(pipeline.source) is rule:
+            if _rule_for(stream, pipeline.source) is rule:
                 own.section("pipelines").section(pipeline.name).note(
                     "sql", f"reads {shown(rule.source)}, whose table has shards, and can't yet; leave one of them out"
                 )
@@ -157,6 +158,27 @@ def check_sharded(section: Section, streams: Mapping[str, StreamConfig]) -> None
                     )
 
 
-def _others(stream: StreamConfig, rule: TableRule) -> Iterable[TableRule]:
-    """A rule of each table that another rule of the stream fills."""
-    return replace(stream, tables=tuple(one for one in stream.tables if one is not rule)).targets
+def _rule_for(stream: StreamConfig, source: str) -> TableRule | None:
+    try:
+        return stream.rule_for(source)
+    except EventError:  # ambiguous, which is noted where it is read
+        return None
+
+
+def _fills(rule: TableRule, table: TableName) -> bool:
+    return rule.feeds(table) if rule.shard is None else table in rule.shard.tables.values()
+
+
+def _filling(streams: Iterable[StreamConfig]) -> tuple[Mapping[str, list[TableRule]], list[TableRule]]:
+    """The rules by the tables that they name, and those whose tables' names only their source tables tell."""
+    exact: dict[str, list[TableRule]] = {}
+    patterns = []
+    for stream in streams:
+        own = (rule for rule in stream.tables if not rule.ignore)
+        through = (one.rule for one in stream.pipelines if one.rule is not None)
+        for rule in (*own, *through, *(one.rule for one in stream.views)):
+            if rule.is_pattern or "{" in rule.to:
+                patterns.append(rule)
+            for table in rule.shard.tables.values() if rule.shard else (rule.to,):
+                exact.setdefault(str(table), []).append(rule)
+    return exact, patterns
