@@ -204,11 +204,15 @@ class _Memory:
 
 
 def _landed(table: Table, stream: str, last: int) -> int:
-    """The snapshot that brought a table to the epoch `last`, a moment ago: a longer job's may have come since."""
+    """The snapshot that brought a table to the epoch `last`, a moment ago: a longer job's may have come since. Raises
+    LostRace."""
     found = table.head()
-    while str(found.summary().get(f"{EPOCH}{stream}")) != str(last):
-        found = table.java.snapshot(found.parentId())
-    return int(found.snapshotId())
+    while found is not None:
+        if str(found.summary().get(f"{EPOCH}{stream}")) == str(last):
+            return int(found.snapshotId())
+        above = found.parentId()
+        found = None if above is None else table.java.snapshot(above)
+    raise LostRace(f"{table.name} was set back right after its commit")
 
 
 def _nulls(one: TableCommit, whole: Table, table: Table | None) -> list[int]:
