@@ -224,6 +224,17 @@ def _rule() -> Schema:
             "columns": free("Column -> type, for what plain JSON can't tell.", DECLARED),
             "ignore": flag("Leave this table out.", "false"),
             "renames": free("Columns that the source renamed: new name -> old name.", TEXT),
+            "shard": section(
+                "Into which tables it is split; `to` of the rule has {shard} in it.",
+                {
+                    "by": text("hash(column), range(column), tenant(column) or geographic(column)."),
+                    "count": whole("Of hash: how many shards.", 1, 99, None),
+                    "at": texts("Of range: the bounds, rising."),
+                    "tenants": texts("Of tenant: the values that have a table of their own."),
+                    "to": free("Of geographic: value -> shard.", TEXT),
+                    "else": text("The shard of all other values.", "rest"),
+                },
+            ),
             "schema": {
                 "description": "What plain rows must be: {fields: […]}, or the name of a JSON file.",
                 "anyOf": [

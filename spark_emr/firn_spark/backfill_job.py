@@ -159,6 +159,11 @@ class _Backfill:
             return Into({}, keyed=True) if self._settings.wants(source) else None
         if rule.schema is not None:
             raise ConfigError(f"{source} has a schema in firn.yaml, by which rows are judged as they come: post them")
+        if rule.shard is not None:
+            raise ConfigError(
+                f"{source} goes to a table of several shards, for which chunks are too large yet: post its rows, in a "
+                "snapshot by Debezium for example, and name the other tables in the command"
+            )
         if rule.snapshot_reads == "ignore":
             raise ConfigError(f"the rule of {source} says `snapshot_reads: ignore`, so all would be left out")
         found = Tables(self._spark).load(name)

@@ -25,6 +25,7 @@ from firn.sinks.file_rows import FileRows, SinkRange
 from firn.tables.failures import Failure
 from firn.tables.outcome import Outcome
 from firn.tables.routing import Target
+from firn.tables.shard_cut import shards_of
 from firn.tables.table_state import TableState
 from firn.views.cut import ViewCut
 from firn_spark import session as sessions
@@ -162,7 +163,8 @@ class SparkLake:
             known = table_health.read(self._store, stream)
             cold = fence(self._store, table, care)
             turns = []
-            for one in (found, facts) if facts else (found,):
+            shards = [one for name in shards_of(found.state.properties) if (one := self._tables.load(name))]
+            for one in (found, *([facts] if facts else ()), *shards):
                 yield from self._merged(stream, one)
                 turns.append(Turn(self._spark, self._tables, stream, care, now, cold))
                 yield from turns[-1].take(one, known.get(str(one.name)))

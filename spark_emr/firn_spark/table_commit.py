@@ -21,7 +21,7 @@ from firn.errors import TransientError
 from firn.log.epochs import Epoch
 from firn.log.job_progress import Stage
 from firn.log.store import Store
-from firn.tables import bloom_filters, file_properties, joined_snapshots, partition_policy
+from firn.tables import bloom_filters, file_properties, joined_snapshots, partition_policy, shard_cut
 from firn.tables.batch_facts import TableFacts
 from firn.tables.failures import Failure
 from firn.tables.joined_snapshots import By
@@ -184,6 +184,7 @@ class TableCommit:
             **({FORMAT_VERSION: str(rule.writing.format)} if rule.writing.format else {}),
             **(partition_policy.asked(rule.partition_by) if rule.partition_by else {}),
             **renames_of(rule.renames, {}).properties(),
+            **shard_cut.properties(self.target.name, rule),
         }
         create = self.context.tables.create
         return create(self.target.name, self.context.warehouse, columns, metadata, rule.partition_by, properties)
@@ -301,8 +302,8 @@ class Committer:
         table = tables.load(target.name)
         if table is None:
             raise LostRace(f"{target.name} was dropped while its rows were looked up") from why
-        facts = facts_beside(tables, table)
-        some = [table] if facts is None else [table, facts]
+        places = target.rule.shard.tables.values() if target.rule.shard else (target.name,)
+        some = [one for one in (facts_beside(tables, table), *map(tables.load, places)) if one is not None]
         return foreign_files.rewrite(spark, tables, some, self._context.stream, why.paths)
 
     def _fitting(self, target: Target, above: int) -> Outcome:
@@ -321,11 +322,12 @@ class Committer:
     def _once(self, target: Target, above: int) -> Outcome:
         spark, tables, stream = self._context.spark, self._context.tables, self._context.stream
         table = tables.load(target.name)
+        shard_cut.check(target.name, target.rule, table.state if table else None)
         if table is not None:
             table = finish_retype(spark, tables, table)
         progress = table.state.progress(stream) if table else 0
         if progress < self._seen.setdefault(target.name, progress):
-            # Since then: what it lacks now is not all in this range. The next job looks at that first.
+            # What it lacks is not all in this range: the next job looks at that first.
             raise TransientError(f"{target.name} was set back or made again while a job was at it")
         outcome = Outcome(str(target.name), target.sources, progress=progress)
         outcome.events = target.events(progress)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -13,11 +14,13 @@ from firn.changes.merge.fold import Key, RowChange
 from firn.changes.merge.ordering import plain
 from firn.changes.positions import WIDTH
 from firn.commit.staged_changes import Change, rejected
+from firn.tables import shard_cut
 from firn.tables.batch_facts import TableFacts
 from firn.tables.planning import ColumnPlan
 from firn.tables.routing import Target, all_of
 from firn.tables.table_plan import with_schemas
 from firn.tables.table_state import are_several, by_number
+from firn_spark.driver.sharded_mirror import ShardedMirror
 from firn_spark.driver.staged_changes import Part, Staged
 from firn_spark.driver.staged_log import StagedLog
 from firn_spark.merge import append_columns, append_commit, column_decoder
@@ -75,6 +78,9 @@ class DriverEngine:
 
     def mirror(self, one: TableCommit) -> None:
         """Each key's row as its newest changes leave it."""
+        if one.target.rule.shard is not None:
+            self._mirror_shards(one)
+            return
         context, target, plan, decoding, outcome = one.context, one.target, one.plan, one.decoding, one.outcome
         mine = self._mine(one)
         memory = memory_of(one, bounded=True)
@@ -108,6 +114,32 @@ class DriverEngine:
             if remembered is not None:
                 remembered.result()  # before the rows: a job that dies in between remembers too much, never too little
         land(one, ready, written)
+
+    def _mirror_shards(self, one: TableCommit) -> None:
+        """The same in several tables."""
+        context, outcome, memory = one.context, one.outcome, memory_of(one, bounded=False)
+        changes: Changes = one.read or _changes(one, self._mine(one))
+        one.at("folding")
+        seen, work = changes.seen, ShardedMirror(one, changes, memory, log_of(one, self._back))
+        decided = work.decide()
+        outcome.way |= {"lookup": "driver", "by": "rows", "shards": len(decided.reached)}
+        outcome.ignored = ignored(one, seen)
+        self._bury(one, changes.odd, decoded_rows.why_of(changes.bad))
+        ready = made_ready(one, memory, seen, changes.truncates)
+        if ready is None:
+            return
+        if decided.too_old:
+            floor = memory.said.floor
+            self._bury(one, changes.odd, late(changes.good, decided.too_old, floor, one.decoding))
+        outcome.decided(decided.told)
+        one.at("writing")
+        if ready.newest:  # before all rows, as of one table
+            facts = by_rows.facts(changes.good, one.decoding)
+            told = (ready.snapshot, ready.placed, ready.newest, seen.creates_unavailable, context.last)
+            memory.write_facts(one.plan, {}, facts, *told)
+        at = work.bring(decided, seen, ready.table)
+        written = work.write(work.rest, decided, ready.table, ready.shape)
+        land(one, ready, written, shard_cut.summary(at))
 
     def append(self, one: TableCommit) -> None:
         """A row for each change."""
@@ -177,6 +209,8 @@ def log_of(one: TableCommit, back: Callable[[Target], StagedLog]) -> Log:
 def _changes(one: TableCommit, mine: Part) -> Changes:
     """The changes decoded: the plain ones by columns and the others by rows, or all by rows. Raises Unfit."""
     source, decoding = one.target.fed[0], one.decoding
+    if one.target.rule.shard is not None:
+        return Changes(column_decoder.schema(decoding).empty_table(), mine.rows, decoding, source)
     split = mine.split(column_decoder.MirrorColumns(), decoding, MOST_ODD)
     return Changes(split.plain, split.odd.to_pylist(), decoding, source)
 
@@ -212,12 +246,14 @@ def made_ready(one: TableCommit, memory: DeleteMemory, seen: Survey, truncates: 
     return Ready(table, shape, snapshot, placed, max(seen.newest_fact, newest_of(placed)))
 
 
-def land(one: TableCommit, ready: Ready, written: by_rows.Written) -> None:
-    """Commits what was written. Raises fence.LostRace, fence.CommitUnknown."""
+def land(
+    one: TableCommit, ready: Ready, written: by_rows.Written, told: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Commits what was written. `told`: by its snapshot, too. Raises fence.LostRace, fence.CommitUnknown."""
     context, outcome = one.context, one.outcome
     one.at("committing")
     outcome.way |= written.way
-    by_rows.land(context.spark, ready.table, written, ready.snapshot, one.summary(), context.stream)
+    by_rows.land(context.spark, ready.table, written, ready.snapshot, {**one.summary(), **told}, context.stream)
     outcome.snapshot_id = int(ready.table.head().snapshotId())
 
 

@@ -13,10 +13,20 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from firn.changes.decode.iceberg_fields import HELD_TYPE
-from firn.changes.decode.types import BINARY, STRING, Column
+from firn.changes.decode.types import BINARY, STRING, TIMESTAMPTZ, Column
 from firn.changes.merge.fold import Key, RowChange
 from firn.changes.merge.ordering import plain, total
-from firn.changes.metadata_columns import AT, FACTS_METADATA, HELD, LOOKED, OP, POSITION, SOURCE, SOURCE_METADATA
+from firn.changes.metadata_columns import (
+    AT,
+    FACTS_METADATA,
+    HELD,
+    LOOKED,
+    OP,
+    POSITION,
+    SOURCE,
+    SOURCE_METADATA,
+    TIME,
+)
 from firn.changes.positions import WIDTH
 from firn.config.names import quoted
 from firn.tables.planning import ColumnPlan
@@ -29,7 +39,7 @@ from firn_spark.not_eligible import ForeignFiles
 from firn_spark.tables.evolve import Table
 
 _OP, _POSITION, _HELD = Column(OP, STRING), Column(POSITION, BINARY), Column(HELD, HELD_TYPE)
-_LOOKED = Column(LOOKED, STRING)
+_LOOKED, _TIME, _SOURCE = Column(LOOKED, STRING), Column(TIME, TIMESTAMPTZ), SOURCE_METADATA
 
 
 @dataclass(frozen=True)
@@ -78,29 +88,36 @@ class DeleteMemory:
     ) -> list[row_lookup.Rows]:
         """The rows of these keys that deletes removed from the table, as far as it still has the snapshots before them:
         `columns`, `_firn_pos` and `_firn_held`. Raises Unfit."""
-        if self.where.table is None:
-            return []
-        files = self._plan(self.where.table, row_lookup.Wanted(key, keys))
-        found = row_lookup.read(files, self.ids, [*columns, _OP, _POSITION, _HELD, _LOOKED, SOURCE_METADATA])
-        rows = [found.where([op == "k" for op in found.columns[OP]])]
-        looked = {int(one) for one in found.columns[LOOKED] if one is not None}
+        rows, looked = self.deleted(columns, key, keys)
         if table is not None:
             there = [one for one in sorted(looked) if table.java.snapshot(one) is not None]
-            rows += [self._at(table, one, columns, row_lookup.Wanted(key, keys, snapshot=one)) for one in there]
+            rows += [self.at(table, one, columns, row_lookup.Wanted(key, keys, snapshot=one)) for one in there]
         return rows
 
-    def _at(self, table: Table, snapshot: int, columns: Sequence[Column], wanted: row_lookup.Wanted) -> row_lookup.Rows:
+    def deleted(
+        self, columns: Sequence[Column], key: Sequence[Column], keys: Collection[Key]
+    ) -> tuple[list[row_lookup.Rows], set[int]]:
+        """What facts hold of the rows of these keys that deletes removed, and the snapshots in which the others are.
+        Raises Unfit."""
+        if self.where.table is None:
+            return [], set()
+        files = self._plan(self.where.table, row_lookup.Wanted(key, keys))
+        found = row_lookup.read(files, self.ids, [*columns, _OP, _POSITION, _HELD, _LOOKED, SOURCE_METADATA])
+        kept = found.where([op == "k" for op in found.columns[OP]])
+        return [kept], {int(one) for one in found.columns[LOOKED] if one is not None}
+
+    def at(self, table: Table, snapshot: int, columns: Sequence[Column], wanted: row_lookup.Wanted) -> row_lookup.Rows:
         """The wanted rows as a snapshot of the table has them: by a Spark job, where they are of other types or in
         files that are not read without."""
         try:
             if not is_retyped(self.where.spark, table, snapshot, columns):
                 files = self._plan(table, wanted)
-                return row_lookup.read(files, row_lookup.ids_of(table), [*columns, _POSITION, _HELD, SOURCE_METADATA])
+                return row_lookup.read(files, row_lookup.ids_of(table), [*columns, _POSITION, _TIME, _HELD, _SOURCE])
         except ForeignFiles:
             pass  # what is past is not rewritten
         found = earlier_rows(self.where.spark, table, snapshot, columns, wanted)
         cells = {name: [None] * len(found) for name in (HELD, SOURCE)}
-        cells |= {one.name: values.decoded(found[one.name], one.type) for one in (*columns, _POSITION)}
+        cells |= {one.name: values.decoded(found[one.name], one.type) for one in (*columns, _POSITION, _TIME)}
         cells |= {name: found[name].to_pylist() for name in (HELD, SOURCE) if name in found.column_names}
         return row_lookup.Rows(cells)
 
@@ -170,8 +187,10 @@ class DeleteMemory:
 def earlier_rows(
     spark: SparkSession, table: Table, snapshot: int, columns: Sequence[Column], wanted: row_lookup.Wanted
 ) -> pa.Table:
-    """The rows of the wanted keys in a snapshot, as earlier.rows_at gives them. A Spark job."""
+    """The rows of the wanted keys (None: all) in a snapshot, as earlier.rows_at gives them. A Spark job."""
     rows = rows_at(spark, table, snapshot, columns)
+    if wanted.keys is None:
+        return rows.toArrow()
     parts = zip(*(wanted.keys or ()), strict=True)
     arrays = [values.typed(part, column.type) for part, column in zip(parts, wanted.key, strict=True)]
     named = pa.table(arrays, names=[f"k{i}" for i in range(len(arrays))])

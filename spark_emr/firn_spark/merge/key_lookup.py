@@ -119,11 +119,16 @@ class Ground:
         """As decide.Ground says, and where each is: of a key the newest. Raises Unfit."""
         read = [column for column in self.columns if columns is None or column.name in columns]
         found = row_lookup.read(self.files(keys), self.ids, [*read, _POSITION, _TIME, _HELD, SOURCE_METADATA])
-        names, places = found.keys(self.key), list(zip(found.paths, found.places, strict=True))
-        rows = list(zip(names, self.as_rows(found, read or self.key), strict=True))
-        chosen = {key: number for number, key in enumerate(names)}
-        if len(chosen) < len(rows) and columns:
+        names = found.keys(self.key)
+        if columns and len(set(names)) < len(names):
             return self.rows(keys, None)  # which of equal ones counts, all their values tell
+        return self.chosen(found, read or self.key)
+
+    def chosen(self, found: row_lookup.Rows, columns: Sequence[Column]) -> dict[Key, Row]:
+        """Of each key the row that counts, among those that were found."""
+        names, places = found.keys(self.key), list(zip(found.paths, found.places, strict=True))
+        rows = list(zip(names, self.as_rows(found, columns), strict=True))
+        chosen = {key: number for number, key in enumerate(names)}
         if len(chosen) < len(rows):
             chosen = _newest(rows)
             others = set(range(len(rows))).difference(chosen.values())

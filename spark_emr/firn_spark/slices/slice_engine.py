@@ -16,6 +16,7 @@ from firn.changes.merge import decoded_rows
 from firn.changes.merge.ordering import plain as order_of
 from firn.changes.positions import WIDTH
 from firn.commit.staged_changes import Change, rejected
+from firn.errors import TerminalError
 from firn.tables.batch_facts import TableFacts
 from firn.tables.routing import Target
 from firn_spark.arrow import kept
@@ -84,6 +85,7 @@ class SliceEngine:
 
     def commit(self, one: TableCommit) -> None:
         """As Engine says."""
+        _check_one(one)
         MODES[one.planned.mode.name](self, one)
 
     def append(self, one: TableCommit) -> None:
@@ -92,6 +94,7 @@ class SliceEngine:
 
     def rejected(self, one: TableCommit) -> Letters:
         """As Engine says."""
+        _check_one(one)
         if one.planned.mode.keyed:
             one.read = read = _read(one, self._mine(one))
             return decoded_rows.why_of(read.changes.bad)
@@ -173,6 +176,15 @@ class SliceEngine:
         ids = {change["schema_id"] for change in changes if (change["batch"], change["index"]) in why} - {None}
         schemas = schemas_in(self._raw, ids)
         one.bury(rejected(changes, why, schemas) if why else (), len(why))
+
+
+def _check_one(one: TableCommit) -> None:
+    if one.target.rule.shard is not None:
+        raise TerminalError(
+            f"{one.target.name} is a table of several shards, which one process commits, and these are "
+            f"{one.outcome.events:,} changes at once: post them in smaller requests (or raise FIRN_DRIVER_EVENTS, if it"
+            " is set). They wait in the log"
+        )
 
 
 def _of(raw: DataFrame, target: Target, above: int) -> DataFrame:

@@ -37,6 +37,7 @@ from firn.quarantine.rules import standing, tells_commits
 from firn.tables.batch_facts import TableFacts, collected
 from firn.tables.planning import KeyChanged
 from firn.tables.routing import Target, mirrors_on, route
+from firn.tables.shard_names import shard_in
 from firn.tables.table_plan import Planned, planned
 from firn.tables.table_state import MODE, TableState
 
@@ -95,6 +96,8 @@ class TableLog:
         self.moving: set[bytes] = set()
         self.gone: set[str] = set()
         self.others = _streams(state) - {view.ledger.stream}
+        if (shard := shard_in(state.properties)) is not None:
+            raise CannotTell(f"it is {shard}, whose rows are not compared with the log yet; its counts are")
         self._usual = self._first_that_fits()
         self.plan = self._usual[1]
         self.mirror = MODES.get(state.properties.get(MODE, ""), self.plan.mode).keyed

@@ -9,6 +9,7 @@ from firn.log import cuts, epochs, layout
 from firn.quarantine import rules as rules
 from firn.quarantine.rules import High
 from firn.tables.outcome import COUNTS, Outcome
+from firn.tables.shard_cut import cut_in
 from firn.tables.table_state import TableState, epoch_of
 
 
@@ -48,7 +49,8 @@ def write_cut(
             work.last,
             layout.instant(now),
             _out_of_reach(work)
-            | {str(name): state.snapshot_id for name, state in there.items() if state.snapshot_id is not None},
+            | {str(name): state.snapshot_id for name, state in there.items() if state.snapshot_id is not None}
+            | _shards(work, there),
             since=work.before.n if work.before else 0,
             progress=_progress(work, states),
             counts={table: found for table, found in counts.items() if any(found.values())},
@@ -64,6 +66,17 @@ def _out_of_reach(work: Work) -> dict[str, int]:
     """Tables of the cut before that this deployment may no longer load, at the snapshots that they had there."""
     before = work.before.tables if work.before else {}
     return {name: snapshot for name, snapshot in before.items() if TableName.parse(name) in work.foreign}
+
+
+def _shards(work: Work, there: Mapping[TableName, TableState]) -> dict[str, int]:
+    """The tables of shards, as their rest names them."""
+    return {
+        str(rule.shard.tables[name]): at.snapshot
+        for rule in work.settings.tables
+        if rule.shard is not None and (state := there.get(rule.shard.tables[rule.shard.rest])) is not None
+        for name, at in cut_in(state.ancestry).items()
+        if name in rule.shard.tables
+    }
 
 
 def _progress(work: Work, states: Mapping[TableName, TableState | None]) -> dict[str, int]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from firn.commit import table_limit
 from firn.commit.lake import Lake
-from firn.commit.range_parts import Part, parts
+from firn.commit.range_parts import Part, bounded, parts
 from firn.config.model import Config, StreamConfig
 from firn.config.names import TableName
 from firn.config.pipelines import Pipeline
@@ -134,7 +134,7 @@ def look(store: Store, lake: Lake, stream: str, first: int, last: int) -> Work:
     mine = {n: epoch for n, epoch in sealed.items() if n > rules.covered(before)}
     lake.expect(settings, mine)
     sources = {n: frozenset(epoch.tables) for n, epoch in mine.items()}
-    known_to = before.known if before else frozenset()
+    known_to = (before.known if before else frozenset()) - shards_beside(settings)
     log = list(judged(store, settings, config, mine, known, rules.covered(before)))
     refused = table_limit.refused(known_to, log)
     pipelines = {n: own.pipelines for n, own, _ in log}
@@ -159,10 +159,18 @@ def look(store: Store, lake: Lake, stream: str, first: int, last: int) -> Work:
         stand = rules.standing(str(name), state.progress(stream) if state else unseen, before, known)
         standings[name] = replace(stand, done=max(stand.done, known.begun))
     touched, split = _touched(own, sources), parts(refused, sources, pipelines)
+    if any(rule.shard for rule in settings.tables):
+        split = bounded(split, {n: epoch.events for n, epoch in mine.items()})
     return Work(
         store, lake, stream, last, config, settings, before, known, mine, touched, states, standings, foreign, split,
         by_config,
     )  # fmt: skip
+
+
+def shards_beside(settings: StreamConfig) -> frozenset[str]:
+    """The tables of shards but for their rests', which stand for them."""
+    sharded = (rule.shard for rule in settings.tables if rule.shard is not None)
+    return frozenset(str(table) for one in sharded for name, table in one.tables.items() if name != one.rest)
 
 
 def judged(

@@ -1,11 +1,15 @@
 """In which parts a range of epochs is committed: one, unless the limit of tables or pipelines change in it. Pure."""
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import Final
 
 from firn.commit import table_limit
 from firn.config.pipelines import Pipeline
+
+MOST_EVENTS: Final = 100_000
+"""Of a part of a stream that has a table of several shards: one process decides its rows one by one."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,21 @@ def parts(
             mine = tuple(some)
             found.append(Part(mine, part.refused, pipelines.get(mine[-1], ())))
     return tuple(found)
+
+
+def bounded(found: Iterable[Part], events: Mapping[int, int], most: int = MOST_EVENTS) -> tuple[Part, ...]:
+    """The parts in parts of at most `most` events, of one epoch at least: from the same epoch on, a longer range is cut
+    where a shorter one was, or its last part is longer. `events`: of each epoch."""
+    cut = []
+    for part in found:
+        mine: list[int] = []
+        for n in part.epochs:
+            if mine and sum(events[one] for one in mine) + events[n] > most:
+                cut.append(replace(part, epochs=tuple(mine)))
+                mine = []
+            mine.append(n)
+        cut.append(replace(part, epochs=tuple(mine)))
+    return tuple(cut)
 
 
 def appending(pipelines: Sequence[Pipeline]) -> list[tuple[str, str]]:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from firn.config.console_access import ConsoleAccess
     from firn.config.pipelines import Pipeline
     from firn.config.pull_source import PullSource
+    from firn.config.sharding import Sharding
     from firn.config.views import View
 
 SnapshotReads = Literal["upsert", "ignore"]
@@ -108,7 +109,7 @@ class TableRule:
     `update`: whether a plain row takes the place of the one before, or changes the columns that it names.
     `bloom`: the columns whose Parquet files get Bloom filters; "key": those of the key, whatever it is.
     `writing`: how its files are written otherwise. `renames`: columns that the source has renamed, new name -> old
-    name; `schema`: what its rows must be; `also`: further tables that get all of it, each by a pipeline of its own."""
+    name; `schema`: what rows must be; `also`: further tables, by pipelines; `shard`: its tables (`to`: the rest's)."""
 
     source: str
     to: str
@@ -128,6 +129,7 @@ class TableRule:
     metadata: tuple[str, ...] = ()  # of an append table: words of metadata_columns.ASKED_METADATA
     schema: "RowSchema | None" = None
     also: tuple[str, ...] = ()
+    shard: "Sharding | None" = None
 
     @property
     def is_pattern(self) -> bool:
@@ -288,9 +290,9 @@ class StreamConfig:
 
     @property
     def targets(self) -> tuple[TableRule, ...]:
-        """A rule of each table or kind of tables that its jobs fill: its own rules, those of pipelines, of views."""
+        """A rule of each table or kind of tables that its jobs fill: its own, of each shard, of pipelines, of views."""
         return (
-            *(rule for rule in self.tables if not rule.ignore),
+            *(one for r in self.tables if not r.ignore for one in (r.shard.rules(r) if r.shard else (r,))),
             *(one.rule for one in self.pipelines if one.rule is not None),
             *(one.rule for one in self.views),
         )

@@ -174,6 +174,11 @@ def _streams(top: Section, care: Care) -> dict[str, StreamConfig]:
         check_signing_secrets(section, streams)
     streams = read_views(top.section("views"), streams, placed, care)
     check_joins(section, streams)
+    if any(rule.shard for stream in streams.values() for rule in stream.tables):
+        from firn.config.sharding_reader import bounded, check_sharded  # with the hashes: few files have shards
+
+        check_sharded(section, streams)
+        return {name: bounded(one) if any(r.shard for r in one.tables) else one for name, one in streams.items()}
     return streams
 
 

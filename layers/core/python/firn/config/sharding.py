@@ -1,14 +1,15 @@
-"""What a rule says of a table's shards, and the first map that it makes. Nothing reads it out of firn.yaml yet: no job
-keeps it (docs/adr/0104-shards.md)."""
+"""What a rule says of a table's shards, and the first map that it makes (docs/adr/0104-shards.md)."""
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final, cast
 
 from firn.changes.decode.types import Type
 from firn.changes.placement.shard_map import MOST_SHARDS, NAME, Bands, Home, Listed, ShardMap, even
 from firn.changes.placement.shard_values import By, bound_of, check_listed, misfit
+from firn.config.model import TableRule
 from firn.config.names import TableName, is_reserved, too_long
 
 _BY: Final = re.compile(r"\s*([A-Za-z]+)\s*\(\s*(.*?)\s*\)\s*", re.DOTALL)
@@ -23,9 +24,10 @@ class Sharding:
     to      where shards lie: `namespace.table` with {shard} in it
     count   of `hash`: how many shards
     at      of `range`: the bounds, rising, as texts
-    values  of `geographic`: which shard has which values of the column
+    values  of `geographic` and `tenant`: which shard has which values of the column
     rest    the shard of null, odd values and all that is not listed (`else`)
     most    of `tenant`: how many may become shards by themselves
+    kind    the column's type as the rule declares it; None: it isn't known yet
     """
 
     by: By
@@ -36,6 +38,7 @@ class Sharding:
     values: Mapping[str, str] = field(default_factory=dict)
     rest: str = "rest"
     most: int = 100
+    kind: Type | None = None
 
     def __post_init__(self) -> None:
         """Raises ValueError that says what to write."""
@@ -46,7 +49,7 @@ class Sharding:
         for by, told in needs.items():
             if by == self.by and not told:
                 raise ValueError(f"{by}({self.column}) needs more; write such as {lacking[by]}")
-            if by != self.by and told:
+            if by != self.by and told and (by, self.by) != ("geographic", "tenant"):
                 raise ValueError(
                     f"`{lacking[by].partition(':')[0]}` is a setting of {by}, not of {self.by}; leave it out"
                 )
@@ -57,6 +60,29 @@ class Sharding:
         for name in (self.rest, *self.values.values()):
             if not NAME.fullmatch(name):
                 raise ValueError(f"{name[:80]!r} is no name of a shard; write a-z, 0-9 and _ only, at most 63 of them")
+
+    @cached_property
+    def shards(self) -> tuple[str, ...]:
+        """All by name, the rest last."""
+        bands = self.count if self.by == "hash" else len(self.at) + 1 if self.by == "range" else 0
+        named = (*(f"s{i}" for i in range(bands)), *self.values.values())
+        return (*(name for name in dict.fromkeys(named) if name != self.rest), self.rest)
+
+    @cached_property
+    def tables(self) -> Mapping[str, TableName]:
+        """Where each shard lies. Raises ValueError."""
+        return {name: TableName.parse(self.home(name).table) for name in self.shards}
+
+    @cached_property
+    def map(self) -> ShardMap:
+        """The first version of the map, of a column that is declared. Raises ValueError."""
+        if self.kind is None:
+            raise ValueError(f"{self.column} is not declared; write its type under columns:")
+        return self.first_map(self.kind)
+
+    def rules(self, rule: TableRule) -> tuple[TableRule, ...]:
+        """The rule of the whole as one of each shard's table."""
+        return tuple(replace(rule, to=str(table)) for table in self.tables.values())
 
     def home(self, shard: str) -> Home:
         """Where a shard lies unless it is moved. Raises ValueError."""

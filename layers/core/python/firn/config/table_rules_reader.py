@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from firn.changes.decode import types
 from firn.changes.decode.nanoseconds import is_fine
@@ -24,13 +24,16 @@ from firn.config.schema_reader import read_schema
 from firn.config.shared_tables import Placed
 from firn.errors import EventError
 
+if TYPE_CHECKING:
+    from firn.config.sharding import Sharding
+
 LATER: Final = {"history": "is not there yet: expect it in a release after 0.1, CHANGELOG.md will name it"}
 _ICEBERGS: Final = "is a name that Iceberg keeps for itself"
 
 RULE_KEYS: Final = (
     "to", "key", "mode", "snapshot_reads", "write", "update", "partition_by", "bloom", "compression",
     "compression_level", "target_file_size", "properties", "format", "metadata", "columns", "ignore", "care", "renames",
-    "schema", "invalid", "unknown",
+    "schema", "invalid", "unknown", "shard",
 )  # fmt: skip
 _MOVED_RULE: Final = {"history": "is a mode that is not there yet; write mode: mirror or mode: append"}
 
@@ -62,7 +65,8 @@ def _rule(source: str, section: Section, stream: str, care: Care, files: Section
     schema = read_schema(section, files)
     told = columns | check_fields(section, schema, columns, key)
     partition_by = read_partitions(section, told)
-    to, *also = ("",) if ignore else _targets(source, section, stream, mode)
+    shard = _sharding(section, source, key, mode, told)
+    to, *also = ("",) if ignore else _targets(source, section, stream, mode, shard)
     bloom, bloom_size = read_bloom(section)
     _check_format(section, told, writing.format)
     return TableRule(
@@ -84,7 +88,18 @@ def _rule(source: str, section: Section, stream: str, care: Care, files: Section
         renames=read_renames(section.section("renames"), key, told, partition_by),
         schema=schema,
         also=tuple(also),
+        shard=None if ignore else shard,
     )
+
+
+def _sharding(
+    section: Section, source: str, key: tuple[str, ...] | None, mode: str, columns: dict[str, ColumnDeclaration]
+) -> "Sharding | None":
+    if not section.has("shard"):
+        return None
+    from firn.config.sharding_reader import read_sharding  # with the hashes: few files have shards
+
+    return read_sharding(section, source, key, mode, columns)
 
 
 def _check_format(section: Section, columns: dict[str, ColumnDeclaration], version: int | None) -> None:
@@ -112,8 +127,10 @@ def _metadata(section: Section, mode: str) -> tuple[str, ...]:
     return asked
 
 
-def _targets(source: str, section: Section, stream: str, mode: str) -> tuple[str, ...]:
-    """`to`, one at least; "" for what is none."""
+def _targets(source: str, section: Section, stream: str, mode: str, shard: "Sharding | None" = None) -> tuple[str, ...]:
+    """`to`, one at least; "" for what is none. Of a table of several shards that of the rest."""
+    if section.has("shard") and not section.is_list("to"):
+        return (str(shard.tables[shard.rest]) if shard else "",)
     table = "{table}" if "*" in source else source.partition(".")[2] or source
     example = f"{stream}.{table}"
     if not section.is_list("to"):

@@ -38,7 +38,7 @@ def publish(
     config = parse(text, filename)
     if check is not None:
         check(config, filename)
-    if config.has_schemas and (old := find(store)) is not None:
+    if (old := find(store)) is not None:
         check_schemas(old, config, filename)
     put_if_absent(store, layout.config_path(config.sha), text.encode())
     put(store, layout.CONFIG_POINTER, msgspec.json.encode(_Pointer(FORMAT, config.sha)))

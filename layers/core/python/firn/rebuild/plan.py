@@ -89,6 +89,9 @@ def plan(
     """
     if unknown := set(upto or ()) - set(config.streams):
         raise CannotRebuild(f"{table} holds changes of {', '.join(sorted(unknown))}, no stream of firn.yaml any more")
+    sharded = (rule.shard for settings in config.streams.values() for rule in settings.tables if rule.shard)
+    if any(table in one.tables.values() for one in sharded):
+        raise CannotRebuild(f"{table} is of a table of several shards, which can't be rebuilt yet")
     parts = [
         part
         for stream, settings in config.streams.items()

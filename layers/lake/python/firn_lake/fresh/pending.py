@@ -17,7 +17,7 @@ from firn.changes.merge.fold import Key, RowChange
 from firn.changes.merge.ordering import Order
 from firn.changes.redelivery import Early, Placed, early, lowest
 from firn.commit import table_limit
-from firn.commit.job_context import judged
+from firn.commit.job_context import judged, shards_beside
 from firn.commit.lake import place_of
 from firn.commit.staged_changes import facts_of, raw_changes, said_by
 from firn.config.model import Config, StreamConfig
@@ -296,7 +296,8 @@ class Look:
             log[n] = own, set(sources)
         for n, batch in batches:
             log.setdefault(n, (settings, set()))[1].update(batch.changes)
-        refused = table_limit.refused(cut.known if cut else (), ((n, *judging) for n, judging in log.items()))
+        known_to = cut.known - shards_beside(settings) if cut else ()
+        refused = table_limit.refused(known_to, ((n, *judging) for n, judging in log.items()))
         return [(n, batch.without(refused[n]) if refused[n] else batch) for n, batch in batches]
 
 

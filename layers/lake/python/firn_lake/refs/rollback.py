@@ -11,6 +11,7 @@ from pyiceberg.exceptions import ResolveError
 
 from firn.errors import TerminalError, UnknownOutcome
 from firn.maintenance.expiry import MAIN
+from firn.tables.shard_names import shard_in
 from firn_lake.changes.file_diff import difference
 from firn_lake.reading.lineage import changes_nothing
 from firn_lake.reading.versions import version_of
@@ -92,6 +93,8 @@ def _allowed(table: "Table", since: "Sequence[Snapshot]", then: "Then | None") -
     name = shown(table)
     if table.metadata.properties.get("firn.mode") == "deletes":
         raise FedByStream(f"{name} is Firn's own memory of deletes: without its facts, deleted rows would come back")
+    if (shard := shard_in(table.metadata.properties)) is not None:
+        raise CannotRollBack(f"{name} is {shard}, whose other shards may hold its rows: they can't be rolled back yet")
     if table.metadata.properties.get("firn.mode") == "view":
         raise CannotRollBack(
             f"{name} is a view, and is brought to what its tables have at each refresh: read it as it was (as_of), "

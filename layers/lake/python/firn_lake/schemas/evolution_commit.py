@@ -12,6 +12,7 @@ from pyiceberg.types import IcebergType
 
 from firn.errors import TransientError, UnknownOutcome
 from firn.tables.renames import RENAMES
+from firn.tables.shard_names import shard_in
 from firn.tables.table_state import DROPPED, dropped_ids, streams_in
 from firn_lake.long_history import summaries_of
 from firn_lake.schemas.alter import alter_statements
@@ -102,6 +103,10 @@ def subject_of(table: "Table") -> Subject:
     name = shown(table)
     if properties.get("firn.mode") == "deletes":
         raise EvolutionRefused(f"{name} is Firn's own memory of deletes: it follows the columns of its table by itself")
+    if (shard := shard_in(properties)) is not None:
+        raise EvolutionRefused(
+            f"{name} is {shard}, whose columns are planned together: they can't be altered by hand yet"
+        )
     schema = table.schema()
     identifiers = tuple(sorted(schema.identifier_field_names()))
     key = key_columns(properties.get("firn.key")) or identifiers

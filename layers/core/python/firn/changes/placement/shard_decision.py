@@ -26,7 +26,9 @@ Rows = Mapping[Key, Row]
 class Shard(Protocol):
     """The rows of a shard at the cut."""
 
-    holds: bool  # whether they may hold values
+    @property
+    def holds(self) -> bool:
+        """Whether they may hold values."""
 
     def rows(self, keys: Collection[Key] | None) -> Rows:
         """Those of these keys, whole; None: all."""
@@ -124,6 +126,7 @@ class Decision:
     made      those of them that lie where none lay before: they hold these rows and no others
     seen      the changes and rows that it was decided from
     told, too_old  as Decided has them
+    linked    as Before has them
     """
 
     map: ShardMap
@@ -133,6 +136,7 @@ class Decision:
     seen: tuple[Sequence[RowChange], Sequence[Row]]
     told: int
     too_old: frozenset[Key]
+    linked: frozenset[Key] = frozenset()
 
     def following(self, shards: ShardMap) -> "Decision":
         """The same for branches that were filled by another map at the cut, and are brought along until it counts."""
@@ -179,8 +183,9 @@ def decide_over(
                 rows[key] = row
     reached |= {name for one in left if (name := named_in(shards, ground.map, one)) is not None}
     return Decision(
-        shards, rows, frozenset(reached), made(ground.map, shards), seen, decided.told, frozenset(decided.too_old)
-    )
+        shards, rows, frozenset(reached), made(ground.map, shards), seen, decided.told, frozenset(decided.too_old),
+        frozenset(before.linked),
+    )  # fmt: skip
 
 
 def _places(

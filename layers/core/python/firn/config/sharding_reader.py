@@ -1,0 +1,184 @@
+"""`shard:` of a rule, and what a rule with shards may say besides (docs/adr/0104-shards.md)."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from firn.changes.decode import types
+from firn.config.epoch_limits import Caps
+from firn.config.model import ColumnDeclaration, StreamConfig, TableRule
+from firn.config.names import TableName
+from firn.config.problems import Section, shown
+from firn.config.sharding import Sharding, parse_by
+from firn.config.yaml_tree import Entries, Scalar
+from firn.errors import EventError
+
+MOST: Final = 100
+"""Shards of a table: each commit names them all."""
+EPOCH_BYTES: Final = 8_000_000
+EPOCH_EVENTS: Final = 12_500
+"""That an epoch of a stream with such a table holds, but where a backlog makes it larger (epoch_limits)."""
+_KEYS: Final = ("by", "count", "at", "tenants", "to", "else")
+_LATER: Final = {
+    "most": "is not there yet: tenants that are listed become shards, and others stay in the rest; leave it out",
+    "lanes": "is not there yet: one job commits all shards; leave it out",
+}
+# What a rule says beside its shards, and these can do.
+_WITH_SHARDS: Final = frozenset(
+    {"to", "shard", "key", "mode", "snapshot_reads", "columns", "bloom", "compression", "compression_level"}
+    | {"target_file_size", "care", "ignore"}
+)
+_AS_IT_IS: Final = {"write": "merge-on-read", "update": "replace"}
+_EXAMPLE: Final = "shard: {by: tenant(tenant_id), tenants: [acme]}"
+
+
+def read_sharding(
+    section: Section, source: str, key: tuple[str, ...] | None, mode: str, columns: Mapping[str, ColumnDeclaration]
+) -> Sharding | None:
+    """`shard` of a rule; None without one, or if it is wrong, which is noted. `section`: the rule's."""
+    if not section.has("shard"):
+        return None
+    _check_beside(section, source, key, mode)
+    if not section.is_mapping("shard"):
+        section.note("shard", f"says no way to shard; write {_EXAMPLE}")
+        return None
+    below = section.section("shard")
+    below.allow_only(_KEYS, _LATER)
+    to, by = section.text("to", "'{shard}.orders'"), below.parsed("by", parse_by, None, "tenant(tenant_id)")
+    if by is None:
+        if not below.has("by"):
+            below.note("by", "is missing; write hash(column), range(column), tenant(column) or geographic(column)")
+        return None
+    way, column = by
+    declared = columns.get(column)
+    if declared is None:
+        below.note(
+            "by", f"{shown(column)} is no declared column; write its type, such as columns: {{{column}: string}}"
+        )
+        return None
+    tenants = [item.text for item in below.texts("tenants", "tenants: [acme, umbrella]")]
+    if way == "tenant" and not tenants:
+        below.note("tenants", "is missing; write those that have a table of their own, such as tenants: [acme]")
+        return None
+    if way != "tenant" and tenants:
+        below.note("tenants", f"is a setting of tenant, not of {way}; leave it out")
+        return None
+    for twice in sorted({name for name in tenants if tenants.count(name) > 1}):
+        below.note("tenants", f"names {shown(twice)} twice; write each once")
+    try:
+        found = Sharding(
+            by=way,
+            column=column,
+            to=to or "",
+            count=below.integer("count", 1, MOST - 1, 8) if below.has("count") else 0,
+            at=tuple(item.text for item in below.texts("at", "at: ['2026-01-01']")),
+            values={name: name for name in tenants} if way == "tenant" else _places(below),
+            rest=below.text("else", "rest") or "rest",
+            kind=types.storable(declared.type),
+        )
+        if len(found.shards) > MOST:
+            raise ValueError(f"{len(found.shards)} shards, and a table has at most {MOST}; write fewer")
+        _ = found.map, found.tables
+    except ValueError as error:
+        section.note("shard", str(error))
+        return None
+    return found
+
+
+def _places(section: Section) -> dict[str, str]:
+    """`to` of geographic: values with their shards."""
+    node = section.node("to")
+    if node is None:
+        return {}
+    if not isinstance(node, Entries) or any(not isinstance(value, Scalar) for _, value in node.entries):
+        section.note("to", "is no list of values with their shards; write to: {de: eu, us: us}")
+        return {}
+    names = [name.text for name, _ in node.entries]
+    for twice in sorted({name for name in names if names.count(name) > 1}):
+        section.note("to", f"names {shown(twice)} twice; write each once")
+    return {name.text: value.text for name, value in node.entries if isinstance(value, Scalar)}
+
+
+def _check_beside(section: Section, source: str, key: tuple[str, ...] | None, mode: str) -> None:
+    """Notes what a table of several shards can't have."""
+    if "*" in source:
+        section.note("shard", f"is of one table, and {shown(source)} is a pattern; write a rule for each source table")
+    if mode != "mirror":
+        section.note("mode", "is of tables without shards: write mode: mirror, or leave shard out")
+    if not key:
+        section.note("key", "is missing, and a table of several shards needs it; write key: [id]")
+    if section.is_list("to"):
+        section.note("to", "is a list, and a table of several shards has no further targets; write one")
+    for name in section.names:
+        if name in _AS_IT_IS and section.text(name, _AS_IT_IS[name]) in (None, _AS_IT_IS[name]):
+            continue
+        if name not in _WITH_SHARDS:
+            section.note(name, "is not there yet for a table of several shards; leave it out, or leave shard out")
+    for name in section.section("columns").names if section.has("columns") else ():
+        if section.section("columns").is_mapping(name) and section.section("columns").section(name).has("default"):
+            section.section("columns").note(name, "has a default, which is not there yet beside shard; leave it out")
+
+
+def bounded(settings: StreamConfig) -> StreamConfig:
+    """The same with epochs that are small enough for tables with shards: their rows are decided one by one."""
+    caps = settings.commit.caps
+    caps = Caps(min(caps.bytes, EPOCH_BYTES), min(caps.events, EPOCH_EVENTS))
+    return replace(settings, commit=replace(settings.commit, caps=caps))
+
+
+def check_sharded(section: Section, streams: Mapping[str, StreamConfig]) -> None:
+    """Notes what reads or writes a sharded table, or one of its shards, and can't yet. `section`: `streams` of the
+    file; `streams`: with their views."""
+    whole = [(stream, rule, rule.shard) for stream in streams.values() for rule in stream.tables if rule.shard]
+    exact, patterns = _filling(streams.values())
+    for stream, rule, shards in whole:
+        names = sorted(set(shards.tables.values()))
+        own = section.section(stream.name)
+        at = own.section("tables").section(rule.source)
+        for its in (*patterns, *(its for name in names for its in exact.get(str(name), ()))):
+            if its is not rule and (met := next((name for name in names if _fills(its, name)), None)):
+                why = f"makes {met} a shard, and {shown(its.source)} feeds it too; write another `to`"
+                at.note("shard", why)
+                break
+        for pipeline in stream.pipelines:
+            if _rule_for(stream, pipeline.source) is rule:
+                own.section("pipelines").section(pipeline.name).note(
+                    "sql", f"reads {shown(rule.source)}, whose table has shards, and can't yet; leave one of them out"
+                )
+        for name, one in streams.items():
+            for pipeline in one.pipelines:
+                if met := next((table for table in pipeline.joins if table in names), None):
+                    section.section(name).section("pipelines").section(pipeline.name).note(
+                        "sql", f"joins {met}, which is a shard, and can't yet; leave one of them out"
+                    )
+            for view in one.views:
+                if met := next((table for table in view.sources if table in names), None):
+                    section.problems.add(
+                        view.line, f"views.{view.table}", f"reads {met}, which is a shard, and can't yet; leave one out"
+                    )
+
+
+def _rule_for(stream: StreamConfig, source: str) -> TableRule | None:
+    try:
+        return stream.rule_for(source)
+    except EventError:  # ambiguous, which is noted where it is read
+        return None
+
+
+def _fills(rule: TableRule, table: TableName) -> bool:
+    return rule.feeds(table) if rule.shard is None else table in rule.shard.tables.values()
+
+
+def _filling(streams: Iterable[StreamConfig]) -> tuple[Mapping[str, list[TableRule]], list[TableRule]]:
+    """The rules by the tables that they name, and those whose tables' names only their source tables tell."""
+    exact: dict[str, list[TableRule]] = {}
+    patterns = []
+    for stream in streams:
+        own = (rule for rule in stream.tables if not rule.ignore)
+        through = (one.rule for one in stream.pipelines if one.rule is not None)
+        for rule in (*own, *through, *(one.rule for one in stream.views)):
+            if rule.is_pattern or "{" in rule.to:
+                patterns.append(rule)
+            for table in rule.shard.tables.values() if rule.shard else (rule.to,):
+                exact.setdefault(str(table), []).append(rule)
+    return exact, patterns

@@ -1,0 +1,122 @@
+"""What the tables of a sharded table say of each other. Pure.
+
+The rest leads: the whole has its name, and its properties say what is known of the whole. It is committed after all
+other shards, and each of its snapshots names theirs as they are then: that is the cut from which the next job decides
+(docs/adr/0104-shards.md).
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from firn.changes.decode import types
+from firn.config.model import TableRule
+from firn.config.names import TableName
+from firn.config.sharding import Sharding
+from firn.errors import TerminalError
+from firn.tables.shard_names import SHARD_OF, SHARDS, SHARDS_AT
+from firn.tables.table_state import EPOCH, TableState
+
+TAKEN: Final = "firn.shard.epochs"
+"""In a snapshot of another shard: the numbers of the epochs that were decided with it, as JSON: [[first, last], …]."""
+
+
+@dataclass(frozen=True)
+class At:
+    """A shard as a cut names it."""
+
+    snapshot: int
+    progress: int
+
+
+def properties(name: TableName, rule: TableRule) -> dict[str, str]:
+    """What a table of this name says of it when it is made; {} without shards."""
+    if rule.shard is None:
+        return {}
+    rest = rule.shard.tables[rule.shard.rest]
+    return {SHARDS: told(rule.shard)} if name == rest else {SHARD_OF: str(rest)}
+
+
+def told(shards: Sharding) -> str:
+    """How a rule shards, as its tables say it."""
+    said = {"by": shards.by, "column": shards.column, "to": shards.to, "count": shards.count, "at": list(shards.at)}
+    more = {"values": dict(sorted(shards.values.items())), "rest": shards.rest, "type": str(shards.kind)}
+    return json.dumps(said | more, ensure_ascii=False, sort_keys=True)
+
+
+def check(name: TableName, rule: TableRule, state: TableState | None) -> None:
+    """Raises TerminalError if the table is there, and is none of this rule's: of another sharding, or of none."""
+    if state is None:
+        return
+    wanted, found = properties(name, rule), {one: state.properties.get(one) for one in (SHARDS, SHARD_OF)}
+    if rule.shard is None and found[SHARD_OF] is not None:
+        raise TerminalError(
+            f"{name} is a shard of {found[SHARD_OF]}, and this rule of firn.yaml makes it a table of its own: write "
+            "another table under to:, or the shard: that was there"
+        )
+    if rule.shard is None and found[SHARDS] is not None:
+        raise TerminalError(
+            f"{name} is a table of several shards, {found[SHARDS]:.300}, and its rule in firn.yaml has no shard: write "
+            "that again, or another table under to:"
+        )
+    for one, text in wanted.items():
+        if found[one] is None:
+            raise TerminalError(
+                f"{name} is there already, and no shard that Firn made for this rule: rename it, or write another `to`"
+            )
+        if found[one] != text and not (one == SHARDS and _same(found[one] or "", text)):
+            raise TerminalError(
+                f"{name} says of itself {found[one]:.300}, and firn.yaml says {text:.300}: how a table is sharded "
+                "can't change yet; write it as it was, or another `to`"
+            )
+
+
+def shards_of(properties: Mapping[str, str]) -> tuple[TableName, ...]:
+    """The tables of the other shards, by the properties of the rest's; none of another table."""
+    if SHARDS not in properties:
+        return ()
+    said = json.loads(properties[SHARDS])
+    kind = types.parse(said.pop("type"))
+    found = Sharding(**said | {"at": tuple(said["at"]), "kind": kind})
+    return tuple(table for name, table in found.tables.items() if name != found.rest)
+
+
+def _same(before: str, now: str) -> bool:
+    """Whether they are alike but for a promotion of the column, which moves no row."""
+    was, now_is = json.loads(before), json.loads(now)
+    kinds = [types.parse(one.pop("type")) for one in (was, now_is)]
+    return bool(was == now_is and types.promotable(*kinds))
+
+
+def summary(at: Mapping[str, At]) -> dict[str, str]:
+    """What the rest's snapshot says."""
+    return {SHARDS_AT: json.dumps({name: [one.snapshot, one.progress] for name, one in sorted(at.items())})}
+
+
+def cut_in(ancestry: Iterable[Mapping[str, str]]) -> dict[str, At]:
+    """The other shards as the newest of these summaries of the rest's snapshots names them; those that are not made
+    yet are left out."""
+    text = next((one[SHARDS_AT] for one in ancestry if SHARDS_AT in one), "{}")
+    return {name: At(int(snapshot), int(progress)) for name, (snapshot, progress) in json.loads(text).items()}
+
+
+def taken(epochs: Iterable[int]) -> dict[str, str]:
+    """What the snapshot of another shard says of the epochs that it was decided from."""
+    runs: list[list[int]] = []
+    for n in sorted(epochs):
+        if runs and runs[-1][1] == n - 1:
+            runs[-1][1] = n
+        else:
+            runs.append([n, n])
+    return {TAKEN: json.dumps(runs)}
+
+
+def left_out(stream: str, ancestry: Iterable[Mapping[str, str]], above: int, mine: Iterable[int]) -> list[int]:
+    """The epochs above `above` that a shard has (`ancestry`: its snapshots' summaries), and that are not among `mine`:
+    a job brought it there that has died, and somebody has taken them out since."""
+    found: set[int] = set()
+    for one in ancestry:
+        if TAKEN in one and int(one.get(EPOCH + stream, 0)) > above:
+            found |= {n for first, last in json.loads(one[TAKEN]) for n in range(first, last + 1)}
+    return sorted(n for n in found.difference(mine) if n > above)

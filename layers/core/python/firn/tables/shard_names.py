@@ -1,0 +1,18 @@
+"""What the tables of a sharded table say that they are (shard_cut)."""
+
+from collections.abc import Mapping
+from typing import Final
+
+SHARDS: Final = "firn.shards"
+"""Property of the rest's table: how the whole is sharded, as JSON."""
+SHARD_OF: Final = "firn.shard.of"
+"""Property of each other shard's table: the rest's."""
+SHARDS_AT: Final = "firn.shards.at"
+"""In a snapshot of the rest's: {shard: [snapshot, epoch that it is at]} of the others, as JSON."""
+
+
+def shard_in(properties: Mapping[str, str]) -> str | None:
+    """What a table with these properties is, if it is a shard, in words; else None."""
+    if SHARDS in properties:
+        return "the rest of a table of several shards"
+    return f"a shard of {properties[SHARD_OF]}" if SHARD_OF in properties else None

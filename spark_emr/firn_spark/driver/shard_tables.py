@@ -1,0 +1,189 @@
+"""The tables of a sharded table: each as the newest snapshot of its rest names it, and as it is now."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from firn.changes.decode.texts import changes_form
+from firn.changes.decode.types import Column, promotable, storable
+from firn.changes.merge.fold import Key, Row
+from firn.changes.metadata_columns import POSITION
+from firn.config.sharding import Sharding
+from firn.errors import TerminalError, TransientError
+from firn.tables import ownership, shard_cut
+from firn.tables.planning import ColumnPlan
+from firn.tables.shard_cut import At
+from firn.tables.table_state import HELD_IDS
+from firn_spark.files import row_lookup
+from firn_spark.files.retyped_files import finish_retype
+from firn_spark.merge.delete_memory import DeleteMemory
+from firn_spark.merge.key_lookup import Ground
+from firn_spark.table_commit import TableCommit
+from firn_spark.tables.evolve import Table
+
+MOST_EMPTIED = 5_000_000
+"""Rows of a table with shards that a truncate may meet: they are all looked at in this process."""
+
+
+@dataclass
+class ShardTable:
+    """One shard. `table`: as it is now, None if it is not made; `at`: as the cut names it, None if it does not."""
+
+    name: str
+    table: Table | None
+    at: At | None
+    stream: str
+
+    @property
+    def progress(self) -> int:
+        """The epoch that it is at now."""
+        return self.table.state.progress(self.stream) if self.table else 0
+
+    @property
+    def since(self) -> int:
+        """The epoch that it was at when the cut was made."""
+        return self.at.progress if self.at else 0
+
+    @property
+    def ahead(self) -> bool:
+        """Whether a job has brought it further since, which then died."""
+        return self.progress > self.since
+
+    @property
+    def now(self) -> At | None:
+        """How a cut names it as it is now."""
+        if self.table is None or self.table.state.snapshot_id is None:
+            return None
+        return At(self.table.state.snapshot_id, self.progress)
+
+
+def sharding_of(one: TableCommit) -> Sharding:
+    """That of its rule."""
+    if one.target.rule.shard is None:
+        raise TerminalError(f"{one.target.name} has no shards")
+    return one.target.rule.shard
+
+
+def shard_tables(one: TableCommit) -> list[ShardTable]:
+    """All shards, the rest last. Raises TerminalError, TransientError for what no job can begin with."""
+    context, shards = one.context, sharding_of(one)
+    cut = shard_cut.cut_in(one.table.state.ancestry if one.table else ())
+    found = []
+    for name, place in shards.tables.items():
+        if name == shards.rest:
+            found.append(ShardTable(name, one.table, None, context.stream))
+            found[-1].at = found[-1].now  # it is what the cut is told by
+            continue
+        table = context.tables.load(place)
+        state = table.state if table else None
+        shard_cut.check(place, one.target.rule, state)
+        why = ownership.refusal(context.store, (context.stream,), place, state, context.warehouse)
+        if why is not None:
+            raise TerminalError(why)
+        if table is not None:
+            table = finish_retype(context.spark, context.tables, table)
+        found.append(ShardTable(name, table, cut.get(name), context.stream))
+        _check(one, found[-1], str(place))
+    return found
+
+
+def _check(one: TableCommit, shard: ShardTable, place: str) -> None:
+    whole, context, at = one.target.name, one.context, shard.at
+    if shard.progress < shard.since:
+        raise TerminalError(
+            f"{place} is at epoch {shard.progress}, and {whole}, whose shard it is, has it at {shard.since}: it was "
+            "set back, dropped or made again. Bring back what it was; the changes wait in the log"
+        )
+    if shard.progress > context.last:
+        raise TransientError(
+            f"{place} is at epoch {shard.progress} already, and this job ends at {context.last}: the rest of what a "
+            f"longer one began is left to the next one that goes so far"
+        )
+    if not shard.ahead or shard.table is None:
+        return
+    if at is not None and shard.table.java.snapshot(at.snapshot) is None:
+        raise TerminalError(
+            f"{place} has no snapshot {at.snapshot} any more, from which the changes of {whole} after epoch "
+            f"{one.outcome.progress} have to be decided; they wait in the log"
+        )
+    epochs = (n for n in context.epochs if n > one.above)
+    left = shard_cut.left_out(context.stream, shard.table.state.ancestry, shard.since, epochs)
+    if left:
+        raise TerminalError(
+            f"{place} has changes of epoch {left[0]}, which a job that died left there, and which is left out by now: "
+            f"have {whole} resumed with that epoch (docs/quarantine.md)"
+        )
+
+
+@dataclass
+class ShardRows:
+    """The rows of a shard at the cut (placement.shard_decision.Shard). `now`: how rows are looked up as they are now;
+    `found`: those that were found at the cut, `times`: of their changes (microseconds)."""
+
+    shard: ShardTable
+    now: Ground
+    memory: DeleteMemory
+    found: dict[Key, Row] = field(default_factory=dict)
+    times: dict[Key, int | None] = field(default_factory=dict)
+
+    @property
+    def holds(self) -> bool:
+        """As Shard says."""
+        return self.now.holds
+
+    def rows(self, keys: Collection[Key] | None) -> Mapping[Key, Row]:
+        """As Shard says."""
+        if self.shard.table is None or (keys is not None and not keys):
+            return {}
+        ground = self.now
+        if self.shard.ahead:
+            ground = replace(ground, times={}, places={}, spare=[])
+            found = self._earlier(self.shard.table, ground, keys)
+        else:
+            found = dict(ground.rows(keys, None))
+        self.found |= found
+        self.times |= ground.times
+        return found
+
+    def _earlier(self, table: Table, ground: Ground, keys: Collection[Key] | None) -> dict[Key, Row]:
+        at = self.shard.at
+        if at is None:
+            return {}
+        wanted = row_lookup.Wanted(ground.key, keys, snapshot=at.snapshot)
+        rows = self.memory.at(table, at.snapshot, ground.columns, wanted)
+        nowhere = row_lookup.Rows(rows.columns, [""] * len(rows.columns[POSITION]), [0] * len(rows.columns[POSITION]))
+        return ground.chosen(nowhere, ground.columns)
+
+    def present(self, keys: Collection[Key]) -> Mapping[Key, Row]:
+        """The rows of these keys as they are now, after `rows` of them; where they are, `now` tells then."""
+        if self.shard.table is None or not keys:
+            return {}
+        if self.shard.ahead:
+            return self.now.rows(keys, None)
+        return {key: self.found[key] for key in keys if key in self.found}
+
+
+def rows_of(one: TableCommit, shard: ShardTable, key: Sequence[Column], memory: DeleteMemory) -> ShardRows:
+    """Its rows under the columns of the whole."""
+    table, columns = shard.table, one.plan.columns
+
+    def files(keys: Collection[Key] | None) -> row_lookup.Files:
+        wanted = row_lookup.Wanted(key, keys)
+        return row_lookup.Files(wanted) if table is None else row_lookup.plan(one.context.spark, table, wanted, None)
+
+    ids = row_lookup.ids_of(table) if table is not None else {}
+    holds = table is not None and bool(table.state.properties.get(HELD_IDS))
+    # What it remembers is asked of the memory of the whole.
+    nothing = (lambda *_: (),) * 5
+    return ShardRows(shard, Ground(key, columns, one.sources, ids, holds, False, b"", files, *nothing), memory)
+
+
+def plan_of(plan: ColumnPlan, table: Table | None) -> ColumnPlan:
+    """What a shard's table lacks of the columns of the whole."""
+    if table is None:
+        return plan
+    own = {column.name: storable(column.type) for column in table.columns()[0]}
+    missing = tuple(column for column in plan.columns if column.name not in own)
+    late = [one for one in plan.columns if one.name in own and own[one.name] != storable(one.type)]
+    wider = [c for c in late if promotable(own[c.name], storable(c.type)) and not changes_form(own[c.name], c.type)]
+    others = tuple(column for column in late if column not in wider)
+    return ColumnPlan(plan.columns, missing, tuple(wider), others, inferred=plan.inferred, unnamed=plan.unnamed)

@@ -1,0 +1,231 @@
+"""The commit of a mirror table of several shards, in the job's own process (docs/adr/0104-shards.md).
+
+All changes are decided once, from the shards as the newest snapshot of the rest names them. Then each shard that they
+may reach is brought there from what it is now, behind its own fence; the rest comes last, and names the others. A job
+that dies in between leaves some ahead, which the next one finds so.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
+
+from firn.changes.decode.row_decoder import OTHERS_LEFT_OUT
+from firn.changes.merge import decoded_rows
+from firn.changes.merge.decide import Before, Decided
+from firn.changes.merge.fold import Key, Row, RowChange
+from firn.changes.metadata_columns import OTHERS_ID
+from firn.changes.placement.shard_decision import Decision, ShardedGround, decide_over
+from firn.errors import TerminalError
+from firn.tables import shard_cut
+from firn.tables.outcome import Outcome
+from firn.tables.shard_cut import At
+from firn.tables.shard_names import SHARDS_AT
+from firn.tables.table_state import EPOCH, HELD_IDS
+from firn_spark.driver.shard_tables import (
+    MOST_EMPTIED,
+    ShardRows,
+    ShardTable,
+    plan_of,
+    rows_of,
+    shard_tables,
+    sharding_of,
+)
+from firn_spark.files import row_lookup
+from firn_spark.files.retyped_files import retype_columns
+from firn_spark.merge import mirror_commit as by_rows
+from firn_spark.merge.decision import Changes, DecidedRows
+from firn_spark.merge.decision import Decision as Written
+from firn_spark.merge.delete_memory import DeleteMemory
+from firn_spark.merge.key_lookup import Found, Log
+from firn_spark.merge.shape import Shape, shape_of
+from firn_spark.merge.survey import Survey
+from firn_spark.table_commit import TableCommit
+from firn_spark.tables.evolve import Table
+from firn_spark.tables.fence import LostRace
+
+
+class ShardedMirror:
+    """One table of several shards, on its way to the end of a range."""
+
+    def __init__(self, one: TableCommit, changes: Changes, memory: DeleteMemory, log: Log) -> None:
+        """`log`: as for key_lookup.TableLookup. Raises as shard_tables."""
+        self._one = one
+        self._changes = changes
+        self._memory = memory
+        self._log = log
+        self._map = sharding_of(one).map
+        self._key = [one.decoding.columns[i] for i in one.decoding.key]
+        self._late: dict[bytes, int | None] = {}
+        self._rows = {shard.name: rows_of(one, shard, self._key, memory) for shard in self._shards()}
+        self._new = [decoded_rows.row_change(row, one.decoding) for row in changes.good]
+
+    def _shards(self) -> list[ShardTable]:
+        """All of them, with the columns that they have in other types than the whole rewritten."""
+        context, found = self._one.context, shard_tables(self._one)
+        for shard in found:
+            if shard.table is not None:
+                retyped = plan_of(self._one.plan, shard.table).retyped
+                shard.table = retype_columns(context.spark, context.tables, shard.table, retyped)
+        return found
+
+    @property
+    def rest(self) -> ShardRows:
+        """The shard that leads."""
+        return self._rows[self._map.rest]
+
+    def decide(self) -> Decision:
+        """What becomes of all keys. Raises as the look-ups, and TerminalError."""
+        one, changes = self._one, self._changes
+        if changes.truncates:
+            self._check_truncate()
+        names = tuple(column.name for column in self._key)
+        ground = ShardedGround(self._rows, _Memory(self), self._map, names)
+        try:
+            return decide_over(ground, self._map, self._new, changes.truncates, one.sources, self._memory.said.floor)
+        except ValueError as why:
+            raise TerminalError(
+                f"{one.target.name}: {why}; take one of them away, it was not Firn that wrote both"
+            ) from why
+
+    def _check_truncate(self) -> None:
+        tables = (one.shard.table for one in self._rows.values())
+        count = sum(table.state.records for table in tables if table is not None)
+        if count > MOST_EMPTIED:
+            raise TerminalError(
+                f"{self._one.target.name} was truncated, and its shards have {count:,} rows: of more than "
+                f"{MOST_EMPTIED:,} that is not there yet"
+            )
+
+    def bring(self, decided: Decision, seen: Survey, whole: Table) -> dict[str, At]:
+        """Commits all shards but the rest. `whole`: the rest's table, with all columns. -> all of them as they are now.
+        Raises LostRace, CommitUnknown."""
+        reached = decided.reached | {name for name, one in self._rows.items() if one.shard.ahead}
+        found: dict[str, At] = {}
+        for name, rows in sorted(self._rows.items()):
+            if rows is self.rest:
+                continue
+            now = rows.shard.now
+            if name in reached and rows.shard.progress < self._one.context.last:
+                now = self._bring(rows, decided, seen, whole)
+            if now is not None:
+                found[name] = now
+        return found
+
+    def _bring(self, rows: ShardRows, decided: Decision, seen: Survey, whole: Table) -> At:
+        one, shard = self._one, rows.shard
+        place = self._map.homes[shard.name].table
+        fed = tuple(source for source in whole.state.sources if source is not None)
+        target = replace(one.target, name=type(one.target.name).parse(place), sources=fed, names={})
+        outcome = Outcome(place, fed, progress=shard.progress)
+        planned = replace(one.planned, columns=plan_of(one.plan, shard.table))
+        part = replace(one, target=target, table=shard.table, planned=planned, outcome=outcome, feeds=None, read=None)
+        snapshot = shard.table.state.snapshot_id if shard.table else None
+        table = part.ready(_nulls(one, whole, shard.table))
+        table, shape = shape_of(one.context.tables, table, one.plan, one.decoding.key, _holding(one, whole, seen))
+        if table.state.snapshot_id != snapshot:
+            raise LostRace(f"{place} moved while its rows were looked up")
+        written = self.write(rows, decided, table, shape)
+        told = part.summary() | shard_cut.taken(n for n in one.context.epochs if n > one.above)
+        by_rows.land(one.context.spark, table, written, snapshot, told, one.context.stream)
+        return At(_landed(table, one.context.stream, one.context.last), one.context.last)
+
+    def write(self, rows: ShardRows, decided: Decision, table: Table, shape: Shape) -> by_rows.Written:
+        """Writes what brings a shard there. `table`: with all columns that it needs."""
+        present = rows.present(decided.rows.keys())
+        step = decided.step(rows.shard.name, present)
+        known: dict[Key, Row] = {}
+        times: dict[Key, int | None] = {}
+        for each in self._rows.values():
+            known |= each.found
+            times |= each.times
+        found = Found(Before(rows=known, linked=decided.linked), rows.now.places, times, self._late, rows.now.spare)
+        new = {row[decoded_rows.ORD]: row[decoded_rows.TS] for row in self._changes.good}
+        mine = DecidedRows(Decided(dict(step.writes), list(step.removes)), found, new, self._new)
+        return Written(self._changes.whole, None, mine, {}).write(self._one.context.spark, table, shape, old=False)
+
+    def removed(self, keys: Collection[Key]) -> Iterator[tuple[Key, Row]]:
+        """The rows of these keys that deletes removed, in whichever shard they were."""
+        columns, rest = self._one.plan.columns, self.rest
+        _, looked = self._memory.deleted(columns, self._key, keys)
+        for snapshot in sorted(looked):
+            for rows, at in self._named(rest, snapshot):
+                table = rows.shard.table
+                if table is None or table.java.snapshot(at) is None:
+                    continue
+                gone = self._memory.at(table, at, columns, row_lookup.Wanted(self._key, keys, snapshot=at))
+                yield from zip(gone.keys(self._key), rows.now.as_rows(gone, columns), strict=True)
+
+    def _named(self, rest: ShardRows, snapshot: int) -> Iterator[tuple[ShardRows, int]]:
+        """The shards as they were at a snapshot of the rest's."""
+        table = rest.shard.table
+        if table is None or table.java.snapshot(snapshot) is None:
+            return
+        yield rest, snapshot
+        above, ancestry = snapshot, []
+        while (found := table.java.snapshot(above)) is not None:
+            ancestry.append(dict(found.summary()))
+            if SHARDS_AT in ancestry[-1] or found.parentId() is None:
+                break
+            above = int(found.parentId())
+        for name, at in shard_cut.cut_in(ancestry).items():
+            if name in self._rows:
+                yield self._rows[name], at.snapshot
+
+    def log(self, keys: Collection[Key]) -> Sequence[RowChange]:
+        """All changes of these keys that the log holds."""
+        late, times = self._log(keys)
+        self._late.update(times)
+        return late
+
+
+class _Memory:
+    """What the whole remembers (decide.Memory)."""
+
+    def __init__(self, of: ShardedMirror) -> None:
+        self._memory, self._key = of._memory, of._key
+        self.removed: Callable[[Collection[Key]], Iterator[tuple[Key, Row]]] = of.removed
+        self.log: Callable[[Collection[Key]], Sequence[RowChange]] = of.log
+
+    @property
+    def newest_truncate(self) -> bytes:
+        return self._memory.said.truncated
+
+    @property
+    def creates(self) -> bool:
+        return self._memory.said.creates
+
+    def facts(self, keys: Collection[Key], low: bytes) -> Sequence[RowChange]:
+        return self._memory.changes(self._key, keys, low)
+
+    def halves(self, positions: Collection[bytes]) -> Sequence[RowChange]:
+        return self._memory.halves(self._key, positions)
+
+    def truncates(self) -> Sequence[RowChange]:
+        return self._memory.truncates()
+
+
+def _landed(table: Table, stream: str, last: int) -> int:
+    """The snapshot that brought a table to the epoch `last`, a moment ago: a longer job's may have come since. Raises
+    LostRace."""
+    found = table.head()
+    while found is not None:
+        if str(found.summary().get(f"{EPOCH}{stream}")) == str(last):
+            return int(found.snapshotId())
+        above = found.parentId()
+        found = None if above is None else table.java.snapshot(above)
+    raise LostRace(f"{table.name} was set back right after its commit")
+
+
+def _nulls(one: TableCommit, whole: Table, table: Table | None) -> list[int]:
+    """The columns that the whole has optional, and a shard's table not."""
+    relaxed = {field["name"] for field in whole.state.fields if not field["required"]}
+    strict = {field["name"] for field in table.state.fields if field["required"]} if table else relaxed
+    return [i for i, column in enumerate(one.plan.columns) if column.name in relaxed & strict]
+
+
+def _holding(one: TableCommit, whole: Table, seen: Survey) -> Survey:
+    """What changes leave unavailable, and what any row of the whole may hold: a row may come from another shard."""
+    held = {int(text) for text in whole.state.properties.get(HELD_IDS, "").split(",") if text}
+    names = {str(field["name"]) for field in whole.state.fields if int(field["id"]) in held}
+    mine = {i for i, column in enumerate(one.plan.columns) if column.name in names}
+    others = {OTHERS_LEFT_OUT} if OTHERS_ID in held else set[int]()
+    return replace(seen, unavailable=tuple(sorted({*seen.unavailable, *mine, *others})))

@@ -1,0 +1,163 @@
+"""`shard` of a rule in firn.yaml: what it makes of the rule, and what is refused with which words."""
+
+import pytest
+
+from firn.config.model import Config
+from firn.config.names import TableName
+from firn.config.reader import parse
+from firn.config.schema_changes import check_schemas
+from firn.errors import ConfigError
+
+TEXT = """
+streams:
+  shop:
+    tables:
+      public.orders:
+        to: '{shard}.orders'
+        key: [id]
+        columns: {tenant_id: string, n: long}
+        shard: SHARD
+"""
+TENANTS = "{by: tenant(tenant_id), tenants: [acme, umbrella]}"
+RULE = "streams.shop.tables.public.orders"
+
+
+def read(shard: str = TENANTS, more: str = "") -> Config:
+    return parse(TEXT.replace("SHARD", shard) + more)
+
+
+def test_the_rest_leads_and_all_shards_are_targets() -> None:
+    settings = read().streams["shop"]
+    rule = settings.tables[0]
+    assert rule.to == "rest.orders"
+    assert rule.shard is not None
+    assert rule.shard.map.of("acme") == "acme"
+    assert rule.shard.map.of("other") == "rest"
+    assert [one.to for one in settings.targets] == ["acme.orders", "umbrella.orders", "rest.orders"]
+    assert read().care_of(TableName("acme", "orders")) == rule.care
+    assert (settings.commit.caps.bytes, settings.commit.caps.events) == (8_000_000, 12_500)
+
+
+@pytest.mark.parametrize(
+    ("shard", "to", "shards"),
+    [
+        ("{by: hash(n), count: 3}", "rest.orders", ("s0", "s1", "s2", "rest")),
+        ("{by: range(n), at: ['10', '20']}", "rest.orders", ("s0", "s1", "s2", "rest")),
+        (
+            "{by: geographic(tenant_id), to: {de: eu, fr: eu, us: us}, else: other}",
+            "other.orders",
+            ("eu", "us", "other"),
+        ),
+    ],
+)
+def test_each_way_is_read(shard: str, to: str, shards: tuple[str, ...]) -> None:
+    rule = read(shard).streams["shop"].tables[0]
+    assert rule.shard is not None
+    assert (rule.to, rule.shard.shards) == (to, shards)
+    assert rule.shard.map.shards == frozenset(shards)
+
+
+@pytest.mark.parametrize(
+    ("shard", "words"),
+    [
+        ("tenants", f"{RULE}.shard: says no way to shard; write shard: {{by: tenant"),
+        ("{tenants: [acme]}", f"{RULE}.shard.by: is missing; write hash(column)"),
+        ("{by: modulo(n)}", f"{RULE}.shard.by: 'modulo(n)' says no way to shard; write hash(column)"),
+        ("{by: tenant(tenant_id)}", f"{RULE}.shard.tenants: is missing; write those"),
+        ("{by: tenant(tenant_id), tenants: [a, a]}", "names 'a' twice; write each once"),
+        ("{by: tenant(tenant_id), tenants: [Acme]}", "'Acme' is no name of a shard; write a-z"),
+        (
+            "{by: tenant(x), tenants: [a]}",
+            f"{RULE}.shard.by: 'x' is no declared column; write its type, such as columns",
+        ),
+        ("{by: hash(n)}", "hash(n) needs more; write such as count: 8"),
+        ("{by: hash(n), count: 100}", "'100' is not a whole number from 1 to 99; write 8"),
+        ("{by: hash(n), count: 3, tenants: [a]}", "is a setting of tenant, not of hash; leave it out"),
+        ("{by: range(n), at: [x]}", "'x' is no long; write whole numbers"),
+        ("{by: geographic(tenant_id), to: [de]}", "is no list of values with their shards; write to: {de: eu"),
+        ("{by: tenant(tenant_id), tenants: [a], most: 3}", f"{RULE}.shard.most: is not there yet"),
+        ("{by: hash(n), count: 3, lanes: 2}", f"{RULE}.shard.lanes: is not there yet"),
+    ],
+)
+def test_what_is_wrong_says_what_to_write(shard: str, words: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        read(shard)
+    assert words in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (one, "is not there yet for a table of several shards; leave it out, or leave shard out")
+        for one in (
+            *("partition_by: [tenant_id]", "write: copy-on-write", "update: patch", "renames: {tenant_id: t}"),
+            *("format: 3", "properties: {a: b}", "metadata: [source]"),
+        )
+    ]
+    + [("mode: append", "is of tables without shards: write mode: mirror, or leave shard out")],
+)
+def test_what_shards_can_not_do_yet_is_refused(line: str, words: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        read(more=f"        {line}\n")
+    assert words in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ("public.orders:", "'public.*':", "is of one table, and 'public.*' is a pattern"),
+        ("key: [id]", "ignore: false", f"{RULE}.key: is missing"),
+        ("to: '{shard}.orders'", "to: shop.orders", "write `to` with {shard} in it"),
+        ("to: '{shard}.orders'", "to: ['{shard}.orders', shop.x]", "is a list, and a table of several shards"),
+        ("tenant_id: string", "tenant_id: {type: string, default: acme}", "has a default, which is not there yet"),
+        ("tenant_id: string", "tenant_id: double", "shard by a column of"),
+    ],
+)
+def test_what_does_not_go_with_shards_is_refused(before: str, after: str, words: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        parse(TEXT.replace("SHARD", TENANTS).replace(before, after))
+    assert words in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ("      public.x: {to: acme.orders}\n", "makes acme.orders a shard, and 'public.x' feeds it too"),
+        (
+            "      public.x: {to: '{shard}.orders', key: [id], columns: {t: string}, shard: {by: tenant(t), tenants: "
+            "[acme], else: other}}\n",
+            "makes acme.orders a shard, and 'public.x' feeds it too",
+        ),
+        ("      'acme.*': {to: '{schema}.{table}'}\n", "makes acme.orders a shard, and 'acme.*' feeds it too"),
+        (
+            "    pipelines:\n      p: {sql: 'INSERT INTO x.y SELECT * FROM public.orders'}\n",
+            "streams.shop.pipelines.p.sql: reads 'public.orders', whose table has shards",
+        ),
+        ("views:\n  x.v: {sql: 'SELECT id FROM acme.orders'}\n", "views.x.v: reads acme.orders, which is a shard"),
+        ("views:\n  x.v: {sql: 'SELECT id FROM rest.orders'}\n", "views.x.v: reads rest.orders, which is a shard"),
+        (
+            "      public.x: {to: shop.x}\n    pipelines:\n      p: {sql: 'INSERT INTO x.y SELECT x.id FROM public.x x "
+            "JOIN rest.orders o ON o.id = x.id'}\n",
+            "streams.shop.pipelines.p.sql: joins rest.orders, which is a shard",
+        ),
+    ],
+)
+def test_what_reads_or_fills_shards_is_refused(more: str, words: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        read(more=more)
+    assert words in str(error.value)
+
+
+def test_how_a_table_is_sharded_can_not_change_yet() -> None:
+    plain = TEXT.replace("'{shard}.orders'", "rest.orders").replace("        shard: SHARD\n", "")
+    check_schemas(read(), read(), "firn.yaml")
+    check_schemas(parse(plain), parse(plain), "firn.yaml")
+    wider = TEXT.replace("n: long", "n: int")
+    by_n = "{by: hash(n), count: 2}"
+    check_schemas(parse(wider.replace("SHARD", by_n)), read(by_n), "firn.yaml")
+    for old, new in (
+        (read(), parse(plain)), (parse(plain), read()), (read(by_n), parse(wider.replace("SHARD", by_n))),
+        (read(), read("{by: tenant(tenant_id), tenants: [acme]}")),
+    ):  # fmt: skip
+        with pytest.raises(ConfigError, match="is sharded can't change yet"):
+            check_schemas(old, new, "firn.yaml")

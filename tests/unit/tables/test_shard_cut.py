@@ -1,0 +1,71 @@
+"""What the tables of a sharded table say of each other."""
+
+import json
+
+import pytest
+
+from firn.changes.decode.types import INT, LONG, STRING
+from firn.config.model import TableRule
+from firn.config.names import TableName
+from firn.config.sharding import Sharding
+from firn.errors import TerminalError
+from firn.tables.shard_cut import At, check, cut_in, left_out, properties, shards_of, summary, taken
+from firn.tables.shard_names import SHARD_OF, SHARDS, shard_in
+from firn.tables.table_state import TableState
+
+PLAIN = TableRule("public.orders", "rest.orders", ("id",))
+TENANTS = Sharding("tenant", "w", "{shard}.orders", values={"a": "a", "b": "b"}, kind=STRING)
+HASHED = Sharding("hash", "n", "{shard}.orders", count=2, kind=INT)
+REST, A = TableName("rest", "orders"), TableName("a", "orders")
+
+
+def rule(shards: Sharding) -> TableRule:
+    return TableRule("public.orders", "rest.orders", ("id",), shard=shards)
+
+
+def state(said: dict[str, str]) -> TableState:
+    return TableState("file:///t", said, (), None, ())
+
+
+def test_tables_say_what_they_are() -> None:
+    rest, other = properties(REST, rule(TENANTS)), properties(A, rule(TENANTS))
+    assert (list(rest), other) == ([SHARDS], {SHARD_OF: "rest.orders"})
+    assert properties(REST, PLAIN) == {}
+    assert shards_of(rest) == (A, TableName("b", "orders"))
+    assert shards_of(properties(REST, rule(HASHED))) == (TableName("s0", "orders"), TableName("s1", "orders"))
+    assert shards_of(other) == ()
+    assert (shard_in({}), shard_in(other)) == (None, "a shard of rest.orders")
+
+
+def test_only_its_own_tables_are_taken_for_a_rules() -> None:
+    rest, other = properties(REST, rule(TENANTS)), properties(A, rule(TENANTS))
+    for name, said in ((REST, rest), (A, other)):
+        check(name, rule(TENANTS), None)
+        check(name, rule(TENANTS), state(said))
+        with pytest.raises(TerminalError, match="there already, and no shard"):
+            check(name, rule(TENANTS), state({}))
+    check(REST, PLAIN, state({}))
+    with pytest.raises(TerminalError, match="has no shard"):
+        check(REST, PLAIN, state(rest))
+    with pytest.raises(TerminalError, match="is a shard of rest"):
+        check(A, PLAIN, state(other))
+    with pytest.raises(TerminalError, match="can't change yet"):
+        check(REST, rule(HASHED), state(rest))
+    wider = Sharding("hash", "n", "{shard}.orders", count=2, kind=LONG)
+    check(REST, rule(wider), state(properties(REST, rule(HASHED))))
+    with pytest.raises(TerminalError, match="can't change yet"):
+        check(REST, rule(HASHED), state(properties(REST, rule(wider))))
+
+
+def test_the_newest_snapshot_that_names_shards_is_the_cut() -> None:
+    at = {"a": At(7, 3), "b": At(8, 2)}
+    assert cut_in([{}, summary(at), summary({})]) == at
+    assert cut_in([{}]) == {}
+
+
+def test_epochs_that_a_dead_job_left_are_found() -> None:
+    assert json.loads(taken([5, 3, 4, 9])["firn.shard.epochs"]) == [[3, 5], [9, 9]]
+    ahead = [{"firn.epoch.s": "9"} | taken([3, 4, 5, 9]), {"firn.epoch.s": "2"} | taken([1, 2])]
+    assert left_out("s", ahead, 2, [3, 4, 5, 6, 9]) == []
+    assert left_out("s", ahead, 2, [3, 5, 9, 10]) == [4]
+    assert left_out("s", ahead, 9, []) == []
