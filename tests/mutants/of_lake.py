@@ -135,7 +135,7 @@ MUTANTS: Final = (
     Mutant(
         "a deployment that does not say who may read lets everybody",
         "layers/core/python/firn/auth/readers.py",
-        "if not open_to_all:",
+        "if not open_to_all or config.scoped is not None:",
         "if False:",
         ("tests/unit/functions/test_query.py::test_nobody_reads_where_it_is_not_said_who",),
     ),

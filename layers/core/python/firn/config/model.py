@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from firn.config.console_access import ConsoleAccess
     from firn.config.pipelines import Pipeline
     from firn.config.pull_source import PullSource
+    from firn.config.reader_scopes import ScopedReaders
     from firn.config.views import View
 
 SnapshotReads = Literal["upsert", "ignore"]
@@ -346,7 +347,7 @@ class TargetConfig:
 class Config:
     """All of `firn.yaml`. `warehouse` "" means the deployment's own, and FIRN_WAREHOUSE wins over both. `sha` is the
     SHA-256 of `text`, in hex: the name under which the text is stored and which each epoch carries. Of HTTP: `readers`
-    may read, `console` says who may look and act. `sources`: databases it reads. None: the file does not say it."""
+    may read all, `scoped` some, `console` says who may look and act. `sources`: databases it reads. None: the file does not say it."""
 
     catalog: CatalogConfig
     warehouse: str
@@ -359,6 +360,7 @@ class Config:
     sources: "Mapping[str, PullSource]" = field(default_factory=dict)
     console: "ConsoleAccess | None" = None
     alerts: "Alerts | None" = None
+    scoped: "ScopedReaders | None" = None
 
     def care_of(self, table: TableName) -> Care:
         """How a target table is looked after: a view as it says, else by the first rule that feeds it, else as all."""
