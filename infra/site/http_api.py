@@ -16,8 +16,8 @@ import firn
 from firn.audit.batch_status import BatchStatus
 from firn.ingest.accept import Accepted
 from firn_lake.encoding import Format
-from firn_lake.http_api import Query
 from firn_lake.query_requests import ROUTES as QUERY_ROUTES
+from firn_lake.question_parameters import Query
 from firn_lake.tables import SnapshotSummary, TableSummary
 from infra.site.error_page import answers
 from infra.site.source_pages import ROOT

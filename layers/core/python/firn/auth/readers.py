@@ -1,5 +1,5 @@
-"""Who may read tables over HTTP, and what: `query.auth` (everything) and `query.readers` (some tables) in firn.yaml. A key
-that posts does not read, and the other way round."""
+"""Who may read tables over HTTP, and what: in firn.yaml `query.auth` (everything) and `query.readers` (some tables). A
+key that posts does not read, and the other way round."""
 
 from datetime import datetime
 from typing import Final
@@ -30,8 +30,8 @@ class Readers:
         self._senders = senders or Senders()
 
     def scope(self, config: Config, request: Request, now: datetime, open_to_all: bool) -> Everything | Scope:
-        """What the request's sender may read. One of `query.readers` reads as that reader, also where `query.auth` names
-        it too: the narrower counts.
+        """What the request's sender may read. One of `query.readers` reads as that reader, also where `query.auth`
+        names it too: the narrower counts.
 
         open_to_all  whether everybody may read everything where firn.yaml says nothing of readers: as the embedded
                      stack is on loopback

@@ -345,9 +345,9 @@ class TargetConfig:
 
 @dataclass(frozen=True)
 class Config:
-    """All of `firn.yaml`. `warehouse` "" means the deployment's own, and FIRN_WAREHOUSE wins over both. `sha` is the
-    SHA-256 of `text`, in hex: the name under which the text is stored and which each epoch carries. Of HTTP: `readers`
-    may read all, `scoped` some, `console` says who may look and act. `sources`: databases it reads. None: the file does not say it."""
+    """All of `firn.yaml`. `warehouse` "" means the deployment's own, and FIRN_WAREHOUSE wins over both. `sha`: SHA-256
+    of `text`, in hex, the name under which it is stored and which each epoch carries. Over HTTP `readers` read all,
+    `scoped` some, `console` says who looks and acts. `sources`: databases it reads. None: the file says nothing."""
 
     catalog: CatalogConfig
     warehouse: str

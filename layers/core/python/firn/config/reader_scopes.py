@@ -106,7 +106,7 @@ def read_table_pattern(text: str) -> str:
     """A name of `tables`. Raises ValueError that says what to write."""
     if _PATTERN.fullmatch(text) is None:
         raise ValueError(
-            f"{text[:60]!r} is no table; write such as shop.orders, shop.* for all of a namespace, or {ALL_TABLES!r} for all"
+            f"{text[:60]!r} is no table; write such as shop.orders, shop.* for a namespace, or {ALL_TABLES!r} for all"
         )
     return text
 

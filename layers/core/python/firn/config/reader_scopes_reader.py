@@ -143,9 +143,9 @@ def _check_secrets(
         if auth is not None:
             places.take(auth.secret, whose)
     for name, reader in readers.items():
-        if (whose := places.take(reader.auth.secret, f"the reader {name}")) is not None:
+        if (holder := places.take(reader.auth.secret, f"the reader {name}")) is not None:
             section.section(name).section("auth").note(
-                "secret", f"is the secret of {whose} too, whose holders would read as {name}; make another key"
+                "secret", f"is the secret of {holder} too, whose holders would read as {name}; make another key"
             )
 
 
@@ -158,8 +158,7 @@ def _check_callers(section: Section, readers: Mapping[str, ScopedReader], all_re
         for text in reader.auth.callers:
             key = exact_caller(text)
             patterns += key is None
-            other = whose.setdefault(key or text, name)
-            if other != name:
+            if (other := whose.setdefault(key or text, name)) != name:
                 place.note("iam", f"names {text}, which is the reader {other} too; write each caller once")
     if patterns > _MOST_CALLER_PATTERNS:
         text = f"has {patterns:,} ARNs with *, which are compared one by one; write at most {_MOST_CALLER_PATTERNS:,}"
