@@ -6,9 +6,7 @@ Each try is told what it would be told of a lake that holds nothing but what it 
 
 import json
 import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from types import ModuleType
+from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -19,51 +17,14 @@ from firn.log.store import paths
 from firn_lake import query_responses
 from firn_lake.query_process import QueryProcess
 from tests.attacks.scoped_lake_twins import ALL, KEYS, NUMBER, WORD, Answered, Lakes, made, readers_config
-from tests.unit.functions.conftest import load, store
-
-__all__ = ["load", "store"]
 
 
 @pytest.fixture(scope="module")
-def process() -> Iterator[QueryProcess]:
-    found = QueryProcess()
-    yield found
-    found.close()
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("scoped")
-
-
-_MADE: dict[Path, Lakes] = {}
-
-
-@pytest.fixture
-def lakes(
-    load: Callable[..., ModuleType], process: QueryProcess, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> Lakes:
-    """Made once: no try changes them."""
-    if folder not in _MADE:
-        _MADE[folder] = made(loaded_on_files(load), process, folder)
-    return _MADE[folder]
-
-
-def loaded_on_files(load: Callable[..., ModuleType]) -> Callable[..., ModuleType]:
-    from firn.function_context import Staging
-    from firn.log.backlog_gate import Gate
-    from firn.log.published_configs import CurrentConfig
-    from firn.log.store import open_store
-    from firn.settings import Settings
-
-    def opened(name: str, **settings: Any) -> ModuleType:
-        app = load(name, **settings)
-        store = open_store(settings["staging"])
-        found = Staging(Settings(**settings), store, CurrentConfig(store, seconds=0), Gate(store, seconds=0))
-        app.staging = lambda: found  # type: ignore[attr-defined]
-        return app
-
-    return opened
+def lakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lakes]:
+    """Made once: what a try changes it puts back."""
+    process = QueryProcess()
+    yield made(process, tmp_path_factory.mktemp("scoped"))
+    process.close()
 
 
 def nothing_hidden(answered: Answered) -> None:
@@ -85,7 +46,7 @@ TRICKS: Final = [
     "SELECT a.id, b.id AS other FROM shop.orders a CROSS JOIN shop.orders b ORDER BY 1, 2",
     "WITH t AS (SELECT * FROM shop.orders) SELECT count(*) AS n FROM t",
     "WITH orders AS (SELECT * FROM shop.orders) SELECT * FROM orders ORDER BY id",
-    "WITH RECURSIVE t AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM t, shop.orders WHERE n < 3) SELECT count(*) AS c FROM t",
+    "WITH RECURSIVE t AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM t, orders WHERE n < 3) SELECT count(*) AS c FROM t",
     "SELECT (SELECT string_agg(status, ',' ORDER BY id) FROM shop.orders) AS s",
     "SELECT * FROM (FROM shop.orders) ORDER BY id",
     "FROM shop.orders ORDER BY ALL",
@@ -297,17 +258,18 @@ def test_sql_knows_no_table_out_of_the_scope(lakes: Lakes, hidden: str, nowhere:
     answered, other = lakes.sql(sql.format(hidden)), lakes.sql(sql.format(nowhere))
     assert answered.status in (400, 404)
 
-    def alike(body: str, name: str) -> str:
-        return re.sub(r"Did you mean.*?(?=\\n|$)", "", body.replace(name, "#").replace(name.replace('"', ""), "#"))
-
-    assert alike(answered.body, hidden) == alike(other.body, nowhere)
+    body = answered.body
+    for word, instead in zip(re.findall(r"\w+", hidden), re.findall(r"\w+", nowhere), strict=True):
+        body = body.replace(word, instead)
+    assert body == other.body
     nothing_hidden(answered)
 
 
 @pytest.mark.parametrize(
     "name",
     ["../vault/ledger", "shop/../../vault.ledger", "vault%2Eledger", "shop.orders\x00vault.ledger", "*", "*.*", "%", "",
-     "shop.orders;vault.ledger", "shop.orders' OR '1'='1", "vault", "..", "shop.orders/data", "ｖault.ledger", "a" * 5_000],
+     "shop.orders;vault.ledger", "shop.orders' OR '1'='1", "vault", "..", "shop.orders/data", "ｖault.ledger",
+     "a" * 5_000],
 )  # fmt: skip
 @pytest.mark.parametrize("path", PATHS)
 def test_no_name_of_a_table_leads_out(lakes: Lakes, name: str, path: str) -> None:
@@ -335,7 +297,9 @@ def test_what_is_told_of_a_table_holds_nothing_that_is_left_out(lakes: Lakes, pa
         return
     names = re.findall(r'"(?:name|id|card|tenant_id|_firn_before)":"?(card|tenant_id|_firn_before)?', answered.body)
     assert not any(names)
-    assert not re.search(r'"(added|deleted|total|rows)":[1-9]', answered.body.replace('"total":3', ""))
+    if path in ("snapshots", "timeline"):
+        counts = re.findall(r'"(?:added|deleted|rows)":(\w+)', answered.body)
+        assert set(counts) == {"null"}
 
 
 def test_changes_are_those_of_what_may_be_read(lakes: Lakes) -> None:
