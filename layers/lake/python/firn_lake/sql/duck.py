@@ -141,7 +141,7 @@ def running(
                 schema = reader.schema.with_metadata(said)
                 names = tuple(scan.name for view in shown for scan in view.scans.values())
                 yield Result(schema, _at_most(limits, reader, schema), tuple(dict.fromkeys(names)))
-        except (duckdb.Error, pa.ArrowException, TypeError) as error:
+        except (duckdb.Error, pa.ArrowException, OSError, TypeError) as error:  # Arrow's IOError is OSError
             if stopped.is_set():
                 raise QueryTooLarge(
                     f"the query took more than its {limits.seconds:g} seconds: have it read less"
