@@ -44,14 +44,14 @@ def exact_caller(pattern: str) -> str | None:
     if "*" in pattern:
         return None
     head, role, path = pattern.partition(":role/")
-    return f"{head.replace(':iam:', ':sts:')}:assumed-role/{path.rpartition('/')[2]}" if role else pattern
+    return f"{head.replace(':iam:', ':sts:')}:assumed-role/{path.rpartition('/')[2]}/" if role else pattern
 
 
 def caller_keys(caller: str) -> tuple[str, ...]:
     """The caller, and of a role's session the role."""
     role, slash, session = caller.rpartition("/")
     of_role = ":assumed-role/" in role and slash and session
-    return (caller, role) if of_role else (caller,)
+    return (caller, f"{role}/") if of_role else (caller,)
 
 
 def _as_regex(pattern: str) -> str:
