@@ -114,7 +114,7 @@ IAM = "{by: iam, iam: ['arn:aws:iam::123456789012:role/acme']}"
         ("{acme: {auth: {by: api_key, secret: 'ssm:/firn/posting'}, tables: [a.b]}}", "", "secret of the stream shop"),
         ("{acme: " + ACME % "" + "}", "auth: {by: api_key, secret: 'ssm:/firn/acme'}, ", "secret of query.auth too"),
         (f"{{a: {{auth: {IAM}, tables: [a.b]}}, b: {{auth: {IAM}, tables: [a.b]}}}}", "", "which is the reader a too"),
-        (f"{{a: {{auth: {IAM}, tables: [a.b]}}}}", "auth: {by: iam}, ", "query.auth lets every caller of AWS"),
+        (f"{{a: {{auth: {IAM}, tables: [a.b]}}}}", "auth: {by: iam}, ", "query.auth lets every caller of AWS in"),
     ],
 )  # fmt: skip
 def test_what_a_reader_can_not_be_is_named(text: str, rest: str, message: str) -> None:

@@ -11,6 +11,7 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.expressions import EqualTo
 from pyiceberg.types import IntegerType, LongType, StringType
 
+from firn.changes.merge.fold import fold
 from firn.config.reader_scopes import Scope
 from firn.tables.snapshot_history import NoSuchMoment
 from firn_lake.catalogs.catalog import open_catalog
@@ -20,6 +21,8 @@ from firn_lake.scoped_lake import ScopedLake
 from firn_lake.sql.query import streamed_over
 from firn_lake.sql.query_errors import QueryError
 from firn_lake.tables import TableNotFound
+from tests.integration.spark.test_specification import change, history
+from tests.unit.lake.test_fresh import Ground
 
 
 @pytest.fixture
@@ -173,3 +176,31 @@ def test_a_whole_table_has_all(catalog: Catalog) -> None:
     assert (told["rows"], told["files"]) == (1, 1)
     page = lake.table("t").snapshots("", 10, newest_first=False)
     assert (page["snapshots"][0]["added"], page["snapshots"][0]["total"]) == (1, 1)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_fresh_rows_are_those_of_the_scope(tmp_path: Path, seed: int) -> None:
+    ground = Ground(tmp_path)
+    posted = history(seed, 60, 5)
+    narrow = {"columns": {"lake.t": ("id", "v")}, "rows": {"lake.t": "w >= 'w13' OR w IS NULL"}}
+    lake = ScopedLake(Lake(ground.catalog, lambda: ground.store), Scope("r", ("lake.t",), **narrow))
+
+    def told() -> dict[int, Any]:
+        with streamed_over(lake.at(None, None, None, fresh=True), "SELECT * FROM lake.t") as found:
+            return {row["id"]: row for row in pa.Table.from_batches(list(found.batches), found.schema).to_pylist()}
+
+    def expected(events: list[dict[str, Any]]) -> dict[int, Any]:
+        rows = [dict(row.values) for row in fold({}, [change(one) for one in events]).rows.values()]
+        return {one["id"]: {"id": one["id"], "v": one["v"]} for one in rows if (one["w"] or "w13") >= "w13"}
+
+    ground.post(posted[:30])
+    assert told() == expected(posted[:30])
+    ground.commit(ground.folded(), ground.seal())
+    ground.post(posted[30:])
+    assert told() == expected(posted)
+    for name in ("lake.t__deletes", "t__deletes", "lake.other"):
+        with pytest.raises(TableNotFound) as refused:
+            rows_of(lake, f"SELECT * FROM {name}")
+        assert "tables: lake.t" in str(refused.value)
+        assert "other" not in str(refused.value).replace(name, "")
+    ground.catalog.close()

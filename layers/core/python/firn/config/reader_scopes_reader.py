@@ -1,7 +1,7 @@
 """`query.readers` from the YAML tree: who reads only some tables, and what of them."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from firn.config.auth_reader import read_auth
@@ -36,8 +36,15 @@ def read_scoped_readers(
         section.problems.add(section.line, section.path, f"{text}: put those who may read the same under one name")
         return None
     found = {name: reader for name in section.names if (reader := _reader(section, name)) is not None}
-    _check_secrets(section, found, _others(all_readers, console, streams))
-    _check_callers(section, found, all_readers)
+    seeing = (
+        ("query.auth", all_readers),
+        ("console.auth", console.look),
+        ("console.events.auth", console.events),
+        ("console.actions.auth", console.act),
+    )
+    posting = ((f"the stream {stream.name}", stream.auth) for stream in streams.values())
+    _check_secrets(section, found, (*seeing, *posting))
+    _check_callers(section, found, seeing)
     return ScopedReaders(found)
 
 
@@ -125,18 +132,8 @@ def _is_condition(section: Section, key: str, text: str) -> bool:
     return True
 
 
-def _others(
-    all_readers: Auth | None, console: "ConsoleAccess", streams: Mapping[str, StreamConfig]
-) -> Iterator[tuple[str, Auth | None]]:
-    yield "query.auth", all_readers
-    yield "console.auth", console.look
-    yield "console.events.auth", console.events
-    yield "console.actions.auth", console.act
-    yield from ((f"the stream {stream.name}", stream.auth) for stream in streams.values())
-
-
 def _check_secrets(
-    section: Section, readers: Mapping[str, ScopedReader], others: Iterator[tuple[str, Auth | None]]
+    section: Section, readers: Mapping[str, ScopedReader], others: Iterable[tuple[str, Auth | None]]
 ) -> None:
     places = SecretPlaces()
     for whose, auth in others:
@@ -149,7 +146,9 @@ def _check_secrets(
             )
 
 
-def _check_callers(section: Section, readers: Mapping[str, ScopedReader], all_readers: Auth | None) -> None:
+def _check_callers(
+    section: Section, readers: Mapping[str, ScopedReader], others: Iterable[tuple[str, Auth | None]]
+) -> None:
     whose: dict[str, str] = {}
     patterns = 0
     by_iam = {name: reader for name, reader in readers.items() if reader.auth.by == "iam"}
@@ -163,9 +162,7 @@ def _check_callers(section: Section, readers: Mapping[str, ScopedReader], all_re
     if patterns > _MOST_CALLER_PATTERNS:
         text = f"has {patterns:,} ARNs with *, which are compared one by one; write at most {_MOST_CALLER_PATTERNS:,}"
         section.problems.add(section.line, section.path, text)
-    if by_iam and all_readers is not None and all_readers.by == "iam" and not all_readers.callers:
-        section.problems.add(
-            section.line, section.path,
-            f"has {min(by_iam)} by iam, and query.auth lets every caller of AWS read everything; name those with iam: "
-            "[ARN, …] in query.auth",
-        )  # fmt: skip
+    for right, auth in others:
+        if by_iam and auth is not None and auth.by == "iam" and not auth.callers:
+            text = f"has {min(by_iam)} by iam, and {right} lets every caller of AWS in; name them with iam: [ARN, …]"
+            section.problems.add(section.line, section.path, text)
