@@ -6,7 +6,8 @@ Each try is told what it would be told of a lake that holds nothing but what it 
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import product
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -17,6 +18,7 @@ from firn.log.store import paths
 from firn_lake import query_responses
 from firn_lake.query_process import QueryProcess
 from tests.attacks.scoped_lake_twins import ALL, KEYS, NUMBER, WORD, Answered, Lakes, made, readers_config
+from tests.soak import LONG
 
 
 @pytest.fixture(scope="module")
@@ -229,13 +231,31 @@ HIDDEN: Final = {
     "vault.ledger.x": "vault.nobody.x",
 }
 PATHS: Final = ("schema", "snapshots", "columns", "timeline", "changes")
+_QUERIES: Final = (
+    "SELECT * FROM {}",
+    "SELECT id FROM shop.orders WHERE id IN (SELECT id FROM {})",
+    "SELECT 1 FROM {} FOR VERSION AS OF 'main'",
+    "EXPLAIN SELECT * FROM {}",
+    "DESCRIBE {}",
+)
+_NAMES: Final = (
+    "../vault/ledger", "shop/../../vault.ledger", "vault%2Eledger", "shop.orders\x00vault.ledger", "*", "*.*", "%", "",
+    "shop.orders;vault.ledger", "shop.orders' OR '1'='1", "vault", "..", "shop.orders/data", "ｖault.ledger",
+    "a" * 5_000,
+)  # fmt: skip
 
 
-@pytest.mark.parametrize(("hidden", "nowhere"), HIDDEN.items())
-@pytest.mark.parametrize("path", PATHS)
-def test_a_table_out_of_the_scope_is_one_that_does_not_exist(
-    lakes: Lakes, hidden: str, nowhere: str, path: str
-) -> None:
+def in_turn(*parts: Iterable[Any]) -> list[Any]:
+    """Each with each in the long run; in CI each value of the first with one of each other, by turns."""
+    first, *others = map(list, parts)
+    if LONG:
+        return [pytest.param(*one) for one in product(first, *others)]
+    return [pytest.param(one, *(other[n % len(other)] for other in others)) for n, one in enumerate(first)]
+
+
+@pytest.mark.parametrize(("hidden", "path"), in_turn(HIDDEN, PATHS))
+def test_a_table_out_of_the_scope_is_one_that_does_not_exist(lakes: Lakes, hidden: str, path: str) -> None:
+    nowhere = HIDDEN[hidden]
     answered = lakes.ask(f"/v1/tables/{quote(hidden)}/{path}")
     other = lakes.ask(f"/v1/tables/{quote(nowhere)}/{path}")
     assert answered.status == 404
@@ -243,18 +263,9 @@ def test_a_table_out_of_the_scope_is_one_that_does_not_exist(
     nothing_hidden(answered)
 
 
-@pytest.mark.parametrize(("hidden", "nowhere"), HIDDEN.items())
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "SELECT * FROM {}",
-        "SELECT id FROM shop.orders WHERE id IN (SELECT id FROM {})",
-        "SELECT 1 FROM {} FOR VERSION AS OF 'main'",
-        "EXPLAIN SELECT * FROM {}",
-        "DESCRIBE {}",
-    ],
-)
-def test_sql_knows_no_table_out_of_the_scope(lakes: Lakes, hidden: str, nowhere: str, sql: str) -> None:
+@pytest.mark.parametrize(("hidden", "sql"), in_turn(HIDDEN, _QUERIES))
+def test_sql_knows_no_table_out_of_the_scope(lakes: Lakes, hidden: str, sql: str) -> None:
+    nowhere = HIDDEN[hidden]
     answered, other = lakes.sql(sql.format(hidden)), lakes.sql(sql.format(nowhere))
     assert answered.status in (400, 404)
 
@@ -265,30 +276,23 @@ def test_sql_knows_no_table_out_of_the_scope(lakes: Lakes, hidden: str, nowhere:
     nothing_hidden(answered)
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["../vault/ledger", "shop/../../vault.ledger", "vault%2Eledger", "shop.orders\x00vault.ledger", "*", "*.*", "%", "",
-     "shop.orders;vault.ledger", "shop.orders' OR '1'='1", "vault", "..", "shop.orders/data", "ｖault.ledger",
-     "a" * 5_000],
-)  # fmt: skip
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(("name", "path"), in_turn(_NAMES, PATHS))
 def test_no_name_of_a_table_leads_out(lakes: Lakes, name: str, path: str) -> None:
     answered = lakes.ask(f"/v1/tables/{quote(name, safe='')}/{path}")
     assert answered.status == 404
     nothing_hidden(answered)
 
 
-@pytest.mark.parametrize("path", ["schema", "columns", "snapshots", "timeline", "changes"])
-@pytest.mark.parametrize(
-    "query",
-    [
+_ASKED: Final[list[dict[str, str]]] = [
         {}, {"columns": "id,card"}, {"columns": "tenant_id"}, {"columns": "_firn_before"}, {"like": "card"},
         {"like": "tenant"}, {"as_of": "main"}, {"as_of": "2001-01-01"}, {"as_of": "1"}, {"from": "main"},
         {"from": "2001-01-01"}, {"steps": "true"}, {"order": "newest"}, {"cursor": "0.0.0"}, {"cursor": "x"},
         {"limit": "1"}, {"limit": "100000"}, {"format": "csv"}, {"format": "arrow"}, {"format": "parquet"},
         {"metadata": "true"}, {"fresh": "true"}, {"points": "1"}, {"to": "shops"},
-    ],
-)  # fmt: skip
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("query", "path"), in_turn(_ASKED, PATHS) + in_turn(_ASKED, (*PATHS[1:], PATHS[0])))
 def test_what_is_told_of_a_table_holds_nothing_that_is_left_out(lakes: Lakes, path: str, query: dict[str, str]) -> None:
     answered = lakes.ask(f"/v1/tables/shop.orders/{path}", **query)
     assert answered.status < 500
