@@ -70,7 +70,8 @@ def _answered(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     put = question(fields, scope, settings, current, _seconds_left(context))
     done = process.ask(put, bounds, body.begin, body.take)
     answer = body.response(done.rows)
-    logger.info("answered", extra={"rows": done.rows, "seconds": round(time.monotonic() - began, 3)})
+    whose = {"reader": reader} if reader else {}
+    logger.info("answered", extra={"rows": done.rows, "seconds": round(time.monotonic() - began, 3), **whose})
     return answer
 
 

@@ -99,6 +99,7 @@ IAM = "{by: iam, iam: ['arn:aws:iam::123456789012:role/acme']}"
         ("{acme: {auth: {by: api_key, secret: 'ssm:/x'}, tables: []}}", "", "acme.tables: needs texts"),
         ("{acme: {auth: {by: api_key, secret: 'ssm:/x'}, tables: orders}}", "", "'orders' is no table; write such as"),
         ("{acme: {auth: {by: api_key, secret: 'ssm:/x'}, tables: '*'}}", "", r"'\*' is no table; .*'\*\.\*' for all"),
+        ("{acme: {auth: {by: api_key, secret: 'ssm:/x'}, tables: '*a*a.*a*a*'}}", "", r"has more than 4 \*; write"),
         ("{acme: " + ACME % ", columns: {shop.order: [id]}" + "}", "", "columns.shop.order: stands not in `tables`"),
         ("{acme: " + ACME % ", rows: {shop.*: 'a = 1'}" + "}", "", r"rows.shop.\*: stands not in `tables`"),
         ("{acme: " + ACME % ", columns: {shop.orders: [id, id]}" + "}", "", "names id twice"),

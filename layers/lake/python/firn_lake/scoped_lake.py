@@ -4,22 +4,26 @@ What is not in the scope is not there: its name is answered as one that no table
 leaves out columns and rows.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from pyiceberg.exceptions import NoSuchTableError
 
 from firn.config.reader_scopes import Scope, TableGrant
-from firn.errors import RequestError
+from firn.errors import FirnError, RequestError, TransientError
+from firn.log.batches import UnreadableBatch
 from firn.log.cuts import Cut
 from firn.log.named_cuts import NoSuchCut
 from firn.tables.snapshot_history import AsOf, NoSuchMoment
 from firn_lake.changes.row_changes import Changes
+from firn_lake.fresh.pending import NotFresh
 from firn_lake.lake import Lake
 from firn_lake.reading.narrowed_table import NarrowedTable
 from firn_lake.reading.row_filter import UnfitRows
 from firn_lake.reading.rows import Rows
+from firn_lake.reading.unreadable import UnreadableFile
 from firn_lake.reading.versions import Version, version_at
 from firn_lake.snapshot_pages import snapshot_page
 from firn_lake.sql.query import Tables
@@ -57,7 +61,17 @@ class ScopedTables(Tables):
         """What the scope leaves of the table."""
         narrowed = NarrowedTable(version, _required(self._scope, identifier, version.source.metadata))
         whole: Read = read or (lambda schema, files: Rows(version, schema, files=files))
-        return TableScan(narrowed.version, narrowed.reading(whole))
+        return TableScan(narrowed.version, narrowed.reading(whole, (NotFresh,)))
+
+    def load(self, some: Collection[tuple[str, ...]]) -> None:
+        """As `Tables` does."""
+        with _of_what_waits():
+            super().load(some)
+
+    def scan(self, identifier: tuple[str, ...]) -> TableScan:
+        """As `Tables` does."""
+        with _of_what_waits():
+            return super().scan(identifier)
 
 
 class ScopedTable:
@@ -172,6 +186,17 @@ class ScopedLake:
         except NoSuchTableError:
             return None
         return ScopedTable(found, _required(self._scope, identifier, found.metadata))
+
+
+@contextmanager
+def _of_what_waits() -> Iterator[None]:
+    """Errors of fresh tables, which rest on others: what is not known here has a text that may name them."""
+    try:
+        yield
+    except (TransientError, TableNotFound, NoSuchMoment, NotFresh, UnfitRows, UnreadableFile, UnreadableBatch):
+        raise
+    except FirnError as error:
+        raise NotFresh("can't be read now") from error
 
 
 def _required(scope: Scope, identifier: tuple[str, ...], metadata: "TableMetadata") -> TableGrant:

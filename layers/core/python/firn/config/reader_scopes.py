@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from firn.config.model import Auth
 
 ALL_TABLES: Final = "*.*"
+MOST_STARS: Final = 4
+"""In a name of `tables`: each more makes it longer to say that a table does not fit."""
 _PATTERN: Final = re.compile(r"[^.]+\..+", re.DOTALL)
 
 
@@ -108,6 +110,8 @@ def read_table_pattern(text: str) -> str:
         raise ValueError(
             f"{text[:60]!r} is no table; write such as shop.orders, shop.* for a namespace, or {ALL_TABLES!r} for all"
         )
+    if len(re.findall(r"\*+", text)) > MOST_STARS:
+        raise ValueError(f"{text[:60]!r} has more than {MOST_STARS} *; write several names instead")
     return text
 
 

@@ -19,7 +19,7 @@ from firn.config.names import is_own_column
 from firn.config.reader_scopes import TableGrant
 from firn.config.scope_rows import check_rows
 from firn.config.sql_text import SqlRefused
-from firn.errors import TransientError
+from firn.errors import FirnError, TransientError
 from firn.tables.snapshot_history import NoSuchMoment
 from firn_lake.reading.row_filter import UnfitRows, kept, require_fit
 from firn_lake.reading.rows import Batches
@@ -100,11 +100,14 @@ class NarrowedTable:
         columns = {name: batch.column(field.name) for name, field in self._looked_at.items()}
         return batch.filter(kept(self._tests, columns, batch.num_rows))
 
-    def reading(self, read: Read) -> Read:
-        """The same way to read, for columns of `version`, without the rows that may not be read."""
-        return lambda schema, files: Batches(arrow_schema(schema), lambda: self._kept(read, schema, files))
+    def reading(self, read: Read, passing: tuple[type[FirnError], ...] = ()) -> Read:
+        """The same way to read, for columns of `version`, without the rows that may not be read. `passing`: errors that
+        stay what they are; any other but TransientError is an UnreadableFile."""
+        return lambda schema, files: Batches(arrow_schema(schema), lambda: self._kept(read, schema, files, passing))
 
-    def _kept(self, read: Read, schema: Schema, files: BooleanExpression) -> Iterator[pa.RecordBatch]:
+    def _kept(
+        self, read: Read, schema: Schema, files: BooleanExpression, passing: tuple[type[FirnError], ...]
+    ) -> Iterator[pa.RecordBatch]:
         names = [field.name for field in schema.fields]
         more = [field for field in self.filtered_by if field.name not in names]
         with_rows = Schema(*schema.fields, *more)
@@ -115,6 +118,8 @@ class NarrowedTable:
         except (TransientError, MemoryError):
             raise
         except Exception as error:
+            if isinstance(error, passing):
+                raise
             # Its text may hold what lies in rows that may not be read, and where files are.
             raise UnreadableFile(f"{self.full.name} can't be read: tell those who run this lake") from error
 
