@@ -23,6 +23,7 @@ from firn_lake.sql.query_errors import QueryError
 from firn_lake.tables import TableNotFound
 from tests.integration.spark.test_specification import change, history
 from tests.unit.lake.test_fresh import Ground
+from tests.unit.lake.test_views import Viewed, row
 
 
 @pytest.fixture
@@ -204,3 +205,26 @@ def test_fresh_rows_are_those_of_the_scope(tmp_path: Path, seed: int) -> None:
         assert "tables: lake.t" in str(refused.value)
         assert "other" not in str(refused.value).replace(name, "")
     ground.catalog.close()
+
+
+def test_a_view_shows_what_its_query_says_and_nothing_of_what_it_rests_on(tmp_path: Path) -> None:
+    viewed = Viewed(tmp_path)
+    viewed.land(row(1, 10, "a"), row(2, 11, "a"))
+    viewed.post([row(3, 20, "b")])
+    lake = ScopedLake(viewed.lake, Scope("r", ("lake.sums",)))
+    for fresh, expected in ((False, {"a"}), (True, {"a", "b"})):
+        sql = "SELECT * FROM lake.sums"
+        with streamed_over(lake.at(None, None, None, fresh=fresh), sql, all_columns=True) as found:
+            assert found.schema.names == ["v", "size", "total", "ids"]
+            rows = pa.Table.from_batches(list(found.batches), found.schema).to_pylist()
+        assert {one["v"] for one in rows} == expected
+        for name in ("lake.t", "lake.over"):
+            with pytest.raises(TableNotFound):
+                streamed_over(lake.at(None, None, None, fresh=fresh), f"SELECT * FROM {name}").__enter__()
+    for column in ("_firn_id", "_firn_state_0"):
+        with pytest.raises(QueryError):
+            rows_of(lake, f"SELECT {column} FROM lake.sums")
+    (told,) = lake.tables()
+    assert (told["name"], told["source"], told["stream"]) == ("lake.sums", None, None)
+    changes = lake.table("lake.sums").changes(None, None, steps=False, columns=None)
+    assert [{name for name in one if name.startswith("_firn")} for one in changes.pylist()] == [set()]

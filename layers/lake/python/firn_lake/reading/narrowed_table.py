@@ -57,11 +57,16 @@ class NarrowedTable:
         """Whether some rows may be left out."""
         return bool(self._grant.rows)
 
+    @property
+    def _shows_all(self) -> bool:
+        # What a view keeps for its next refresh, and tells its rows by, is made of what it need not show.
+        return self._grant.is_whole and self.full.source.metadata.properties.get("firn.mode") != "view"
+
     @cached_property
     def version(self) -> Version:
         """The table with those columns alone that may be read. Raises NoSuchMoment."""
         note = f"{self.full.name} is of an earlier moment than was asked for" if self.full.note else ""
-        if self._grant.is_whole:
+        if self._shows_all:
             return replace(self.full, note=note)
         fields = [one for one in self.full.schema.fields if one.field_id in self.field_ids]
         if not fields:
@@ -71,7 +76,7 @@ class NarrowedTable:
     @cached_property
     def field_ids(self) -> frozenset[int]:
         """The ids of the columns that may be read, of those that there are at that moment."""
-        if self._grant.is_whole:
+        if self._shows_all:
             return frozenset(self._then)
         columns = self._grant.columns
         named = None if columns is None else {id for name, id in self._today.items() if name in columns}
