@@ -4,6 +4,7 @@ function and its worker, over tables that PyIceberg wrote.
 Each try is told what it would be told of a lake that holds nothing but what it may read.
 """
 
+import io
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -11,6 +12,8 @@ from itertools import product
 from typing import Any, Final
 from urllib.parse import quote
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from firn.log.published_configs import publish
@@ -304,6 +307,23 @@ def test_what_is_told_of_a_table_holds_nothing_that_is_left_out(lakes: Lakes, pa
     if path in ("snapshots", "timeline"):
         counts = re.findall(r'"(?:added|deleted|rows)":(\w+)', answered.body)
         assert set(counts) == {"null"}
+
+
+@pytest.mark.parametrize("form", ["csv", "arrow", "parquet"])
+def test_no_format_holds_more(lakes: Lakes, form: str) -> None:
+    for answered in (
+        lakes.sql("SELECT * FROM shop.orders ORDER BY id", format=form, all_columns=True),
+        lakes.ask("/v1/tables/shop.orders/changes", format=form),
+    ):
+        content = answered.body.encode("latin-1" if form != "csv" else "utf-8")
+        if form != "csv":
+            opened = pa.ipc.open_stream(content).read_all() if form == "arrow" else pq.read_table(io.BytesIO(content))
+            assert {"id", "status", "amount", "number"} <= set(opened.column_names) <= {
+                "id", "status", "amount", "number", "_change", "_before"
+            }  # fmt: skip
+            assert sorted(opened.column("id").to_pylist()) == [1, 2, 3, 4]
+            answered = answered._replace(body=f"{opened.schema} {opened.to_pylist()}")
+        nothing_hidden(answered)
 
 
 def test_changes_are_those_of_what_may_be_read(lakes: Lakes) -> None:

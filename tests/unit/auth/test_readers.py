@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from firn.auth.readers import NotAReader, Readers
-from firn.auth.senders import Request
+from firn.auth.senders import Request, Senders, Unauthorized
 from firn.config.reader import parse
 from firn.config.reader_scopes import Everything, Scope
 
@@ -77,3 +77,13 @@ def test_with_readers_of_some_tables_nothing_is_open(text: str) -> None:
     assert who(some + STREAMS, caller="r") == "r"
     assert who(STREAMS) == "everything"
     assert who(STREAMS, opened=False).startswith("nobody")
+
+
+def test_a_readers_key_posts_nothing(text: str, tmp_path: Path) -> None:
+    (tmp_path / "sender").write_text("s" * 20)
+    auth = f"auth: {{by: api_key, secret: 'file:{tmp_path}/sender'}}, tables"
+    found = parse(text.replace("{shop: {tables", f"{{shop: {{{auth}"))
+    for key in (KEYS["acme"], KEYS["acme"].partition(".")[2]):
+        with pytest.raises(Unauthorized):
+            Senders().check(found, "shop", Request({"x-api-key": key}, b""), NOW)
+    assert who(text, "s" * 20).startswith("nobody")
