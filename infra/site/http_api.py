@@ -244,6 +244,10 @@ def _function(name: str) -> ModuleType:
     return module
 
 
+# Readers of some tables are not told what tells of others' rows.
+_NOT_TOLD: Final = {"TableSummary": ("size_bytes", "files"), "SnapshotSummary": ("added", "deleted")}
+
+
 def document() -> Json:
     """The whole description. Raises NoOperation."""
     routes = {
@@ -259,6 +263,9 @@ def document() -> Json:
     _, shapes = msgspec.json.schema_components(
         [Accepted, BatchStatus, Query, TableSummary, SnapshotSummary], ref_template="#/components/schemas/{name}"
     )
+    for name, fields in _NOT_TOLD.items():
+        told = shapes[name]["properties"]
+        told |= {field: {"anyOf": [told[field], {"type": "null"}]} for field in fields}
     return {
         "openapi": "3.1.0",
         "info": {
