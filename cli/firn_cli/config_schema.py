@@ -23,6 +23,7 @@ from firn_cli.alert_shapes import alerts
 from firn_cli.json_shapes import (
     DECLARED,
     NAME,
+    READER,
     TEXT,
     Schema,
     flag,
@@ -52,7 +53,11 @@ def schema() -> Schema:
             "targets": named("Deployments for `firn --target NAME COMMAND`.", _target()),
             "care": common_care(),
             "query": section(
-                "Who may read tables over HTTP.", {"auth": _auth("Who may read; a deployment without it lets nobody.")}
+                "Who may read tables over HTTP.",
+                {
+                    "auth": _auth("Who may read everything; a deployment without it lets nobody."),
+                    "readers": named("Who may read some tables.", _reader(), READER),
+                },
             ),
             "console": section(
                 "Who may look and act in the console.",
@@ -310,6 +315,20 @@ def _auth(about: str) -> Schema:
             "secret": text("Where the keys are: secretsmanager:NAME, ssm:/NAME or file:/PATH."),
             "iam": texts("ARNs of those who may, with by: iam."),
         },
+    )
+
+
+def _reader() -> Schema:
+    condition = "A condition over columns, such as tenant_id = 7."
+    return section(
+        "Who this is, and what they may read.",
+        {
+            "auth": _auth("Who this is; a key begins with the reader's name and a point."),
+            "tables": texts("namespace.table, in which * stands for any characters."),
+            "columns": free("Of tables as they stand in `tables`: those columns alone.", texts("")),
+            "rows": {"anyOf": [text(condition), free("Likewise the rows that fit.", text(condition))]},
+        },
+        required=["auth", "tables"],
     )
 
 

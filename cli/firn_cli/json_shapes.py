@@ -7,6 +7,7 @@ Schema = dict[str, Any]
 
 TEXT: Final[Schema] = {"type": ["string", "number", "boolean"], "pattern": r"\S"}
 NAME: Final = "^[a-z0-9][a-z0-9_-]{0,62}$"  # of what firn.yaml gives a name
+READER: Final = "^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$"
 _ON_OFF: Final = "^([Tt][Rr][Uu][Ee]|[Ff][Aa][Ll][Ss][Ee]|[Yy][Ee][Ss]|[Nn][Oo]|[Oo][Nn]|[Oo][Ff][Ff])$"
 
 

@@ -15,6 +15,7 @@ from aws_lambda_powertools import Logger
 
 from firn.auth.gateway import NOT_CONFIGURED, request_of
 from firn.auth.readers import NotAReader, Readers
+from firn.config.reader_scopes import Scope
 from firn.errors import ConfigError, RequestError, TransientError, UnknownOutcome
 from firn.function_context import staging
 from firn.log.query_results import Result
@@ -60,14 +61,17 @@ def _answered(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     began, now = time.monotonic(), datetime.now(UTC)
     settings, store, config, _ = staging()
     current = config()
-    readers.check(current, request_of(event), now, settings.open_reads)
+    scope = readers.scope(current, request_of(event), now, settings.open_reads)
     fields = asked(event)
     process.await_ready(max(0.1, min(STARTS_SECONDS, _seconds_left(context))))
     bounds = Bounds(settings.query_process_bytes, settings.query_cpu_seconds)
-    body = Body(lambda form: Result(store, form, now))
-    done = process.ask(question(fields, settings, current, _seconds_left(context)), bounds, body.begin, body.take)
+    reader = scope.reader if isinstance(scope, Scope) else ""
+    body = Body(lambda form: Result(store, form, now, reader))
+    put = question(fields, scope, settings, current, _seconds_left(context))
+    done = process.ask(put, bounds, body.begin, body.take)
     answer = body.response(done.rows)
-    logger.info("answered", extra={"rows": done.rows, "seconds": round(time.monotonic() - began, 3)})
+    whose = {"reader": reader} if reader else {}
+    logger.info("answered", extra={"rows": done.rows, "seconds": round(time.monotonic() - began, 3), **whose})
     return answer
 
 

@@ -16,8 +16,8 @@ import firn
 from firn.audit.batch_status import BatchStatus
 from firn.ingest.accept import Accepted
 from firn_lake.encoding import Format
-from firn_lake.http_api import Query
 from firn_lake.query_requests import ROUTES as QUERY_ROUTES
+from firn_lake.question_parameters import Query
 from firn_lake.tables import SnapshotSummary, TableSummary
 from infra.site.error_page import answers
 from infra.site.source_pages import ROOT
@@ -244,6 +244,10 @@ def _function(name: str) -> ModuleType:
     return module
 
 
+# Readers of some tables are not told what tells of others' rows.
+_NOT_TOLD: Final = {"TableSummary": ("size_bytes", "files"), "SnapshotSummary": ("added", "deleted")}
+
+
 def document() -> Json:
     """The whole description. Raises NoOperation."""
     routes = {
@@ -259,6 +263,9 @@ def document() -> Json:
     _, shapes = msgspec.json.schema_components(
         [Accepted, BatchStatus, Query, TableSummary, SnapshotSummary], ref_template="#/components/schemas/{name}"
     )
+    for name, fields in _NOT_TOLD.items():
+        told = shapes[name]["properties"]
+        told |= {field: {"anyOf": [told[field], {"type": "null"}]} for field in fields}
     return {
         "openapi": "3.1.0",
         "info": {

@@ -135,9 +135,37 @@ MUTANTS: Final = (
     Mutant(
         "a deployment that does not say who may read lets everybody",
         "layers/core/python/firn/auth/readers.py",
-        "if not open_to_all:",
+        "if not open_to_all or config.scoped is not None:",
         "if False:",
         ("tests/unit/functions/test_query.py::test_nobody_reads_where_it_is_not_said_who",),
+    ),
+    Mutant(
+        "changes show a reader the rows that it may not read",
+        f"{_LAKE}/changes/row_changes.py",
+        "yield batch if self._narrowed is None else self._narrowed.keep(batch).select(names)",
+        "yield batch.select(names)",
+        (f"{_TESTS}/test_scoped_lake.py::test_a_row_that_changes_hands_comes_and_goes",),
+    ),
+    Mutant(
+        "a query sees the rows that its reader may not read",
+        f"{_LAKE}/reading/narrowed_table.py",
+        "return batch.filter(kept(self._tests, columns, batch.num_rows))",
+        "return batch",
+        (f"{_TESTS}/test_scoped_lake.py::test_columns_of_the_condition_need_not_be_seen",),
+    ),
+    Mutant(
+        "a pattern grants the memory of deletes beside a table",
+        "layers/core/python/firn/config/reader_scopes.py",
+        'or "." in identifier[0] or is_reserved(identifier[1])',
+        'or "." in identifier[0]',
+        ("tests/unit/config/test_reader_scopes.py::test_a_pattern_grants_what_it_fits",),
+    ),
+    Mutant(
+        "a column that came again under its name is the one that was dropped",
+        f"{_LAKE}/reading/narrowed_table.py",
+        "(named is None or id in named)",
+        "(columns is None or one.name in columns)",
+        (f"{_TESTS}/test_scoped_lake.py::test_names_are_todays_and_mean_the_same_columns_before",),
     ),
     Mutant(
         "nobody looks at how much memory a query has",

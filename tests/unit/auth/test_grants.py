@@ -98,3 +98,13 @@ def test_a_grant_with_names_sees_these_alone() -> None:
     assert not grant.sees("shop", "shop.people")
     assert not grant.sees("web")
     assert Grant(("look",)).sees("web", "web.users")
+
+
+def test_where_some_read_some_tables_the_console_is_open_to_nobody(tmp_path: Path) -> None:
+    scoped = "query: {%sreaders: {acme: {auth: {by: api_key, secret: PLACE/acme}, tables: ['acme.*']}}}\n"
+    (tmp_path / "acme").write_text("acme." + "k" * 24)
+    found = config(tmp_path, scoped % "")
+    for key in (None, "acme." + "k" * 24):
+        assert rights(found, key, open_to_all=True) == ()
+    found = config(tmp_path, scoped % "auth: {by: api_key, secret: PLACE/reading}, ")
+    assert (rights(found, "acme." + "k" * 24, open_to_all=True), rights(found, "reading")) == ((), ("look",))

@@ -29,6 +29,7 @@ from firn_lake import http_api, query_responses
 from firn_lake.catalogs.catalog import open_catalog
 from firn_lake.lake import Lake
 from firn_lake.query_process import QueryProcess
+from firn_lake.question_parameters import Query
 from firn_lake.reading.read_recorder import recorder
 from firn_lake.sql.query import Limits
 from tests.unit.functions.conftest import CONFIG
@@ -277,7 +278,7 @@ def test_storage_that_is_away_is_503(app: ModuleType, monkeypatch: pytest.Monkey
 def test_what_is_tiered_by_its_reads_has_a_record_of_them(catalog: Catalog, store: Store) -> None:
     publish(store, CONFIG.replace("key: [id]}", "key: [id], care: {tier: {predictive: true}}}"))
     for on_read, records in ((None, 0), (recorder(store, CurrentConfig(store)), 1)):
-        answer = http_api.answer_query(Lake(catalog), http_api.Query("SELECT id FROM orders"), Limits(), on_read)
+        answer = http_api.answer_query(Lake(catalog), Query("SELECT id FROM orders"), Limits(), on_read)
         assert b'"rows":[{"id":1},{"id":3}]' in b"".join(answer.parts)
         assert len(paths(store, "reads")) == records
 

@@ -174,12 +174,13 @@ def test_a_query_ends_before_the_functions_time_does(app: ModuleType) -> None:
 ASKING = """
 import json, sys
 from firn_lake.query_process import Bounds, QueryProcess
+from firn.config.reader_scopes import Everything
 from firn_lake.query_protocol import Question
 process = QueryProcess()
 process.await_ready()
 print(process._worker._process.pid, flush=True)
 folder, sql = sys.argv[1:]
-question = Question("query", f"file://{folder}/staging", f"sqlite:///{folder}/catalog.db", f"file://{folder}/warehouse",
+question = Question("query", Everything(), f"file://{folder}/staging", f"sqlite:///{folder}/catalog.db", f"file://{folder}/warehouse",
                     20, 100, "1GB", json.dumps({"sql": sql}).encode())
 process.ask(question, Bounds(2_000_000_000, 100), print, print)
 """

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from firn.config.reader_scopes import Everything, Scope
 from firn.errors import RequestError
 
 READY: Final = b"r"  # the worker has imported what it needs
@@ -31,12 +32,14 @@ class Question(msgspec.Struct, frozen=True):
     """What is asked, of which lake, and what the answer may take.
 
     about    query, changes, snapshots, schema, columns, timeline or tables
+    scope    what may be read for the answer
     seconds  of running, after which DuckDB is interrupted
     rows     of the answer
     memory   of DuckDB, and bytes of the answer: each so much, such as "1GB"
     """
 
     about: str
+    scope: Everything | Scope
     staging: str
     catalog: str
     warehouse: str

@@ -5,6 +5,7 @@ from typing import Any
 
 from firn.auth.gateway import Routes, call, parameters_of, request_of
 from firn.config.model import Config
+from firn.config.reader_scopes import Everything, Scope
 from firn.settings import Settings
 from firn_lake.query_protocol import Question
 
@@ -54,9 +55,13 @@ def asked(event: Mapping[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def question(fields: Mapping[str, Any], settings: Settings, config: Config, seconds: float) -> Question:
-    """The question that `asked` gave, of a deployment's lake and within its limits. `seconds`: all that are left."""
+def question(
+    fields: Mapping[str, Any], scope: Everything | Scope, settings: Settings, config: Config, seconds: float
+) -> Question:
+    """The question that `asked` gave, of what may be read of a deployment's lake, and within its limits. `seconds`: all
+    that are left."""
     return Question(
+        scope=scope,
         staging=settings.staging,
         catalog=settings.catalog_uri or config.catalog.address,
         warehouse=settings.warehouse or config.warehouse,

@@ -1,7 +1,7 @@
 """A table's snapshots over time, summed up to few points, and its columns with what they were: what pages show of
 tables with very many of either. Both come from the table's metadata alone."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -75,9 +75,12 @@ def _point(columns: SnapshotColumns, some: Sequence[int]) -> dict[str, Any]:
     }
 
 
-def column_page(table: "Table", as_of: str | None, like: str, after: int, limit: int) -> dict[str, Any]:
+def column_page(
+    table: "Table", as_of: str | None, like: str, after: int, limit: int, only: Collection[int] | None = None
+) -> dict[str, Any]:
     """The columns by field id, from beyond the id `after` on, of those whose name holds `like` (in any case): nested
-    fields too, and those that were dropped (docs/console.md). Raises NoSuchMoment."""
+    fields too, and those that were dropped (docs/console.md). `only`: the ids of the columns that are shown, with what
+    is in them; None: all. Raises NoSuchMoment."""
     metadata = table.metadata
     shown_by = metadata.current_schema_id
     if (snapshot := snapshot_at(table, as_of)) is not None:
@@ -88,7 +91,7 @@ def column_page(table: "Table", as_of: str | None, like: str, after: int, limit:
     since = _since(table)
     found: dict[int, dict[str, Any]] = {}
     for schema in schemas:
-        now = set(schema.field_ids)
+        now = _ids(schema, only)
         for gone in found.keys() - now:
             found[gone].setdefault("dropped_at", since.get(schema.schema_id))
         for field_id in sorted(now):
@@ -105,9 +108,19 @@ def column_page(table: "Table", as_of: str | None, like: str, after: int, limit:
         "partition": [
             {"field": one.name, "transform": str(one.transform), "source": current.find_column_name(one.source_id)}
             for one in table.spec().fields
+            if only is None or one.source_id in _ids(current, only)
         ],
         "next": str(page[limit - 1]["id"]) if len(page) > limit else None,
     }
+
+
+def _ids(schema: "Schema", only: Collection[int] | None) -> set[int]:
+    """The ids of these columns and of all that is in them."""
+    if only is None:
+        return set(schema.field_ids)
+    from pyiceberg.schema import Schema as Columns
+
+    return set(Columns(*(field for field in schema.fields if field.field_id in only)).field_ids)
 
 
 def _look(found: dict[int, dict[str, Any]], schema: "Schema", field_id: int, since: Mapping[int, datetime]) -> None:

@@ -81,6 +81,7 @@ class Grants:
         """
         access = config.console or ConsoleAccess()
         look = access.look or config.readers
+        open_to_all = open_to_all and config.scoped is None  # who reads some tables has no console
         if look is None and open_to_all:
             # Who may do more is said although all may look: then more needs its key.
             return Grant(self._above(access, request, now) or (("look",) if access.act or access.events else RIGHTS))

@@ -106,6 +106,12 @@ class Senders:
             raise ConfigError(f"a secret at {place} is not valid: {error}") from error
 
 
+def given_key(headers: Mapping[str, str]) -> str:
+    """The key that a request carries, "" if none."""
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return headers.get("x-api-key") or (token.strip() if scheme.lower() == "bearer" else "")
+
+
 def _caller_fault(caller: str, callers: tuple[str, ...]) -> str | None:
     if not caller:
         return "no request that AWS signed"
@@ -113,8 +119,7 @@ def _caller_fault(caller: str, callers: tuple[str, ...]) -> str | None:
 
 
 def _key_fault(headers: Mapping[str, str], keys: Sequence[str]) -> str | None:
-    scheme, _, token = headers.get("authorization", "").partition(" ")
-    given = headers.get("x-api-key") or (token.strip() if scheme.lower() == "bearer" else "")
+    given = given_key(headers)
     if not given:
         return "no x-api-key, and no authorization: Bearer"
     # As hashes, which are equally long: comparing takes as long for a wrong length as for a wrong key.

@@ -56,7 +56,7 @@ def read_accept(section: Section) -> tuple[Way, ...] | None:
 
 def read_readers(query: Section, streams: Mapping[str, StreamConfig]) -> Auth | None:
     """`query.auth`: who may read, None if it is not there."""
-    query.allow_only(("auth",))
+    query.allow_only(("auth", "readers"))
     section = query.section("auth")
     readers = read_auth(section, "api_key")
     if readers is None:

@@ -34,6 +34,26 @@ def is_one_of(caller: str, patterns: tuple[str, ...]) -> bool:
     return any(re.fullmatch(_as_regex(pattern), caller, re.ASCII) for pattern in patterns)
 
 
+def caller_pattern(pattern: str) -> re.Pattern[str]:
+    """One of the patterns, as `is_one_of` compares it."""
+    return re.compile(_as_regex(pattern), re.ASCII)
+
+
+def exact_caller(pattern: str) -> str | None:
+    """The one of a caller's `caller_keys` that a pattern without `*` is; None for one with."""
+    if "*" in pattern:
+        return None
+    head, role, path = pattern.partition(":role/")
+    return f"{head.replace(':iam:', ':sts:')}:assumed-role/{path.rpartition('/')[2]}/" if role else pattern
+
+
+def caller_keys(caller: str) -> tuple[str, ...]:
+    """The caller, and of a role's session the role."""
+    role, slash, session = caller.rpartition("/")
+    of_role = ":assumed-role/" in role and slash and session
+    return (caller, f"{role}/") if of_role else (caller,)
+
+
 def _as_regex(pattern: str) -> str:
     head, role, path = pattern.partition(":role/")
     if role:

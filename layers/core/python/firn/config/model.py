@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from firn.config.console_access import ConsoleAccess
     from firn.config.pipelines import Pipeline
     from firn.config.pull_source import PullSource
+    from firn.config.reader_scopes import ScopedReaders
     from firn.config.sharding import Sharding
     from firn.config.views import View
 
@@ -346,9 +347,9 @@ class TargetConfig:
 
 @dataclass(frozen=True)
 class Config:
-    """All of `firn.yaml`. `warehouse` "" means the deployment's own, and FIRN_WAREHOUSE wins over both. `sha` is the
-    SHA-256 of `text`, in hex: the name under which the text is stored and which each epoch carries. Of HTTP: `readers`
-    may read, `console` says who may look and act. `sources`: databases it reads. None: the file does not say it."""
+    """All of `firn.yaml`. `warehouse` "" means the deployment's own, and FIRN_WAREHOUSE wins over both. `sha`: SHA-256
+    of `text`, in hex, the name under which it is stored and which each epoch carries. Over HTTP `readers` read all,
+    `scoped` some, `console` says who looks and acts. `sources`: databases it reads. None: the file says nothing."""
 
     catalog: CatalogConfig
     warehouse: str
@@ -361,6 +362,7 @@ class Config:
     sources: "Mapping[str, PullSource]" = field(default_factory=dict)
     console: "ConsoleAccess | None" = None
     alerts: "Alerts | None" = None
+    scoped: "ScopedReaders | None" = None
 
     def care_of(self, table: TableName) -> Care:
         """How a target table is looked after: a view as it says, else by the first rule that feeds it, else as all."""

@@ -2,8 +2,9 @@
 
 import hashlib
 import re
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from firn.changes.decode.source_encodings import (
     BinaryMode,
@@ -19,7 +20,7 @@ from firn.config.alerts_reader import read_alerts
 from firn.config.auth_reader import check_signing_secrets, read_accept, read_auth, read_readers
 from firn.config.catalogs import CREDENTIAL_PLACE, KINDS, check_uri
 from firn.config.column_renames import check_order
-from firn.config.console_access import read_console
+from firn.config.console_access import ConsoleAccess, read_console
 from firn.config.deployments import read_targets
 from firn.config.epoch_limits import Caps
 from firn.config.event_sources_reader import KEYS as EVENT_SOURCES
@@ -31,6 +32,7 @@ from firn.config.maintenance import Care
 from firn.config.maintenance_reader import check_classes, read_common_care
 from firn.config.model import (
     UNAVAILABLE,
+    Auth,
     BacklogLimit,
     CatalogConfig,
     CatalogType,
@@ -50,6 +52,9 @@ from firn.config.table_rules_reader import read_tables
 from firn.config.views_reader import read_views
 from firn.config.written_secrets import is_secret_name, secret_in
 from firn.config.yaml_tree import YamlProblem, read
+
+if TYPE_CHECKING:
+    from firn.config.reader_scopes import ScopedReaders
 
 _STREAM_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _MOST_EVENTS: Final = 10**12
@@ -112,9 +117,20 @@ def parse(text: str, filename: str = "firn.yaml", *, published: bool = False) ->
     sources = read_sources(top.section("sources"), streams)
     console = read_console(top.section("console"), readers, streams)
     alerts = read_alerts(top.section("alerts"), streams)
+    scoped = _scoped_readers(top.section("query"), readers, console, streams)
     problems.raise_any()
     sha = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return Config(catalog, warehouse, streams, sha, text, targets, care, readers, sources, console, alerts)
+    return Config(catalog, warehouse, streams, sha, text, targets, care, readers, sources, console, alerts, scoped)
+
+
+def _scoped_readers(
+    query: Section, readers: Auth | None, console: ConsoleAccess | None, streams: Mapping[str, StreamConfig]
+) -> "ScopedReaders | None":
+    if "readers" not in query.names:
+        return None
+    from firn.config.reader_scopes_reader import read_scoped_readers  # few files have them
+
+    return read_scoped_readers(query.section("readers"), readers, console or ConsoleAccess(), streams)
 
 
 def _catalog(section: Section) -> CatalogConfig:

@@ -2,6 +2,7 @@
 
 import posixpath
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -54,6 +55,32 @@ def is_same_place(one: str, other: str) -> bool:
         or (bool(owner) and _SUFFIX.sub("", name) == name_2)
         or (bool(owner_2) and _SUFFIX.sub("", name_2) == name)
     )
+
+
+class SecretPlaces:
+    """Whose each secret is, as `is_same_place` compares them, without comparing each with each."""
+
+    def __init__(self) -> None:
+        self._exact: dict[tuple[str, str], dict[str, str]] = {}  # store, name -> owner in an ARN -> whose it is
+        self._short: dict[tuple[str, str], dict[str, str]] = {}  # the same, of ARNs without their last six characters
+
+    def take(self, place: str, whose: str) -> str | None:
+        """Makes the place that of `whose` -> whose it is already, None if nobody's. "" is no place."""
+        if not place:
+            return None
+        store, owner, name = _plain(place_of(place))
+        short = _SUFFIX.sub("", name) if owner else name
+        found = _of(self._exact, (store, name), owner) or _of(self._short, (store, name), owner)
+        if owner and short != name:
+            found = found or _of(self._exact, (store, short), owner)
+            self._short.setdefault((store, short), {}).setdefault(owner, whose)
+        self._exact.setdefault((store, name), {}).setdefault(owner, whose)
+        return found
+
+
+def _of(known: Mapping[tuple[str, str], Mapping[str, str]], name: tuple[str, str], owner: str) -> str | None:
+    owners = known.get(name, {})
+    return next(iter(owners.values()), None) if not owner else owners.get(owner) or owners.get("")
 
 
 def _plain(place: Place) -> tuple[str, str, str]:

@@ -27,13 +27,14 @@ def publish(
     store: Store, text: str, filename: str = "firn.yaml", check: Callable[[Config, str], None] | None = None
 ) -> Config:
     """Check `text`, store it under its hash and make it the current configuration. A schema follows the one before it
-    as far as its table can.
+    as far as its table can. Results that readers of some tables asked for are removed: they may be nobody's now.
 
     `check` is asked about what was read of the file of that name too: firn_sql.configured.check_sql, where people
     write it. Raises ConfigError (nothing is stored then), StorageUnavailable, UnknownOutcome.
     """
     from firn.config.reader import parse
     from firn.config.schema_changes import check_schemas
+    from firn.log.query_results import remove_scoped
 
     config = parse(text, filename)
     if check is not None:
@@ -42,6 +43,7 @@ def publish(
         check_schemas(old, config, filename)
     put_if_absent(store, layout.config_path(config.sha), text.encode())
     put(store, layout.CONFIG_POINTER, msgspec.json.encode(_Pointer(FORMAT, config.sha)))
+    remove_scoped(store)
     return config
 
 

@@ -16,6 +16,7 @@ from firn_lake.changes.file_diff import Part, difference
 from firn_lake.changes.row_diff import CHANGE, DELETE, INSERT, UPDATE, changes_schema, matched, one_sided
 from firn_lake.reading.files import Source, read_file
 from firn_lake.reading.lineage import changes_nothing, line
+from firn_lake.reading.narrowed_table import NarrowedTable
 from firn_lake.reading.rows import BATCH_SIZE, Batches
 from firn_lake.reading.versions import Version
 from firn_lake.schemas.arrow_types import arrow_schema
@@ -63,11 +64,13 @@ class Changes(Batches):
         metadata: bool = False,
         steps: bool = False,
         batch_size: int = BATCH_SIZE,
+        narrowed: NarrowedTable | None = None,
     ) -> None:
         """From `before` (None: the empty table) to `after`, with these columns and always the key.
 
         metadata  Firn's own `_firn_…` columns too
         steps     each snapshot's own changes, oldest first, in place of the net ones
+        narrowed  what of `after` may be read, if not all: each side's other rows are left out before they are matched
 
         Raises NoSuchColumn, BadColumn, NotOneLine.
         """
@@ -75,11 +78,17 @@ class Changes(Batches):
             raise ValueError("batch_size is 1 or more")
         self.from_ = before.snapshot_id if before else None
         self.to = after.id
-        self.key = key_then(after)
+        self.key = key_then(after) if narrowed is None else narrowed.key
         self._before = before
-        self._after = after
+        self._after = after if narrowed is None else narrowed.version
         self._size = batch_size
-        self._rows = _holding_both(self._columns(columns, metadata), before, after)
+        self._narrowed = narrowed
+        shown = self._columns(columns, metadata)
+        looked_at = () if narrowed is None else narrowed.filtered_by
+        known = {field.field_id for field in shown.fields}
+        more = [field for field in looked_at if field.field_id not in known]
+        self._read_as = _holding_both(Schema(*shown.fields, *more), before, after)
+        self._rows = Schema(*self._read_as.fields[: len(known)])
         self._line = line(after.source.metadata, before, after.snapshot)
         if steps and self._line is None:
             raise NotOneLine(
@@ -162,8 +171,10 @@ class Changes(Batches):
     def _rows_of(self, parts: Iterable[Part], snapshot: "Snapshot | None") -> Iterator[pa.RecordBatch]:
         then = self._after.source
         source = Source(then.io, then.metadata, then.table, snapshot.snapshot_id if snapshot else None)
+        names = [field.name for field in self._rows.fields]
         for part in parts:
-            yield from read_file(source, part.file, self._rows, part.gone, part.only)
+            for batch in read_file(source, part.file, self._read_as, part.gone, part.only):
+                yield batch if self._narrowed is None else self._narrowed.keep(batch).select(names)
 
 
 def _holding_both(schema: Schema, before: "Snapshot | None", after: Version) -> Schema:

@@ -1,6 +1,6 @@
 """SQL over the tables of one lake at any point in time: which tables a query means, and how they are read."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
@@ -11,7 +11,7 @@ from firn.log.cuts import Cut
 from firn.tables.snapshot_history import AsOf
 from firn_lake.fresh.fresh_tables import AsItWillBe, Fresh
 from firn_lake.reading.read_recorder import OnRead
-from firn_lake.reading.versions import version_at, version_named
+from firn_lake.reading.versions import Version, version_at, version_named
 from firn_lake.sql.as_of import PinnedTable, pinned
 from firn_lake.sql.duck import (
     NO_LIMITS,
@@ -24,7 +24,7 @@ from firn_lake.sql.duck import (
     running,
 )
 from firn_lake.sql.query_errors import QueryError, QueryTooLarge
-from firn_lake.sql.table_scan import TableScan
+from firn_lake.sql.table_scan import Read, TableScan
 from firn_lake.tables import TableNotFound, match_identifier, table_identifiers
 
 if TYPE_CHECKING:
@@ -78,8 +78,16 @@ def streamed(
     all_columns: bool = False,
 ) -> AbstractContextManager[Result]:
     """The same, its rows as they come: for results that are too large to hold. Reading them raises as `query` does."""
+    tables = Tables(catalog, as_of, cut, fresh, on_read)
+    return streamed_over(tables, sql, parameters, limits, all_columns=all_columns)
+
+
+def streamed_over(
+    tables: "Tables", sql: str, parameters: Parameters = None, limits: Limits = NO_LIMITS, *, all_columns: bool = False
+) -> AbstractContextManager[Result]:
+    """The same over these tables."""
     asked = pinned(sql)
-    views = _views(Tables(catalog, as_of, cut, fresh, on_read), asked.tables)
+    views = _views(tables, asked.tables)
     return running(asked.sql, parameters, limits, views, all_columns=all_columns)
 
 
@@ -116,9 +124,17 @@ class Tables:
     ) -> None:
         """As for `query`."""
         self._catalog, self._as_of, self._cut, self._fresh, self._on_read = catalog, as_of, cut, fresh, on_read
-        self._identifiers = table_identifiers(catalog)
+        self._identifiers = self.shown(table_identifiers(catalog))
         self._now: Mapping[tuple[str, ...], AsItWillBe] = {}
         self._scans: dict[tuple[str, ...], TableScan] = {}
+
+    def shown(self, identifiers: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
+        """Those of the tables that a query may name."""
+        return list(identifiers)
+
+    def scanned(self, _identifier: tuple[str, ...], version: Version, read: Read | None = None) -> TableScan:
+        """What a query sees of a table. Every table that it reads comes through here."""
+        return TableScan(version, read)
 
     def meant(self, parts: tuple[str, ...]) -> tuple[str, ...]:
         """The identifier of the table that a name means. Raises TableNotFound."""
@@ -127,7 +143,7 @@ class Tables:
         except TableNotFound:
             if self._fresh is None:
                 raise
-        self._identifiers = sorted({*self._identifiers, *self._fresh.tables()})
+        self._identifiers = sorted({*self._identifiers, *self.shown(self._fresh.tables())})
         return match_identifier(parts, self._identifiers)
 
     def load(self, some: Collection[tuple[str, ...]]) -> None:
@@ -140,10 +156,10 @@ class Tables:
         if identifier not in self._scans:
             now = self._now.get(identifier)
             if now is not None:
-                self._scans[identifier] = TableScan(now.version, now.read)
+                self._scans[identifier] = self.scanned(identifier, now.version, now.read)
             else:
                 version = version_at(self._catalog.load_table(identifier), self._as_of, self._cut)
-                self._scans[identifier] = TableScan(version)
+                self._scans[identifier] = self.scanned(identifier, version)
             if self._on_read is not None:
                 self._on_read(identifier)
         return self._scans[identifier]
@@ -154,7 +170,7 @@ class Tables:
         found = version_named(table, at.moment) if not isinstance(at.moment, datetime) else version_at(table, at.moment)
         if self._on_read is not None:
             self._on_read(identifier)
-        return TableScan(found)
+        return self.scanned(identifier, found)
 
 
 def written(parts: tuple[str, ...]) -> tuple[str, str, str]:
