@@ -79,6 +79,13 @@ class BatchStatus(msgspec.Struct, frozen=True):
     expired: bool = False
 
 
+def is_of_writer(store: Store, batch: str, writer: str) -> bool:
+    """Whether all of a batch is a writer's, as its staged object says; once that is gone nothing does. Raises
+    StorageUnavailable, UnreadableBatch."""
+    meta = read_meta(store, layout.staged_path(batch)) if layout.is_batch_id(batch) else None
+    return meta is not None and set(meta.writers) == {writer}
+
+
 def batch_status(store: Store, batch: str) -> BatchStatus | None:
     """The batch's state, None if it is neither staged nor in an epoch. Raises StorageUnavailable, UnreadableBatch."""
     if not layout.is_batch_id(batch):

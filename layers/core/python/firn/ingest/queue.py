@@ -31,6 +31,7 @@ from firn.changes.envelopes.limits import LIMITS, EventLimits
 from firn.config.model import Config
 from firn.errors import EventError
 from firn.ingest.accept import Accepted, Random, accept_messages, stream_config
+from firn.ingest.writer_scope import queue_sender
 from firn.log import layout, receipts
 from firn.log.batches import FORMAT, BatchMeta, UnreadableBatch, read_meta, write_batch
 from firn.log.store import Store, put_if_absent
@@ -46,11 +47,12 @@ _AT_ONCE: Final = 16  # claims in flight: a Lambda batch of 100 messages takes s
 
 class Message(NamedTuple):
     """A queue message. `id`: the queue's, None where it gives none; such a message is staged without a receipt.
-    `table`: the source table that it names, of rows."""
+    `table`: the source table that it names, of rows; `sender`: who sent it, as SQS says (SenderId)."""
 
     id: str | None
     body: bytes
     table: str | None = None
+    sender: str = ""
 
 
 @dataclass(frozen=True)
@@ -101,11 +103,11 @@ def take(
 ) -> Taken:
     """Stage the messages of one stream that no other delivery has staged, as one batch. `now`: aware.
 
-    A message that can't be read, that holds more than `limits`, or whose id came before with another body
-    (`message_conflict`), becomes a dead letter of that batch. Raises RequestError (404 unknown stream),
+    A message that can't be read, that holds more than `limits`, from one who may not send it (`sender_not_allowed`), or
+    whose id came before with another body (`message_conflict`), becomes a dead letter of that batch. Raises RequestError (404 unknown stream),
     StorageUnavailable, UnknownOutcome: all have to come again.
     """
-    stream_config(config, stream)
+    settings = stream_config(config, stream)
     batch = layout.batch_id(stream, now, random(8))
     most = _first(messages, limits)
     left = [*range(most, len(messages))]
@@ -118,13 +120,16 @@ def take(
     places = sorted([*mine, *(place for place, message in enumerate(messages) if message.id is None)])
     if not places:
         return Taken(None, sorted(taken + twice), sorted(again + left))
-    refused = {at: mine[place].refused for at, place in enumerate(places) if place in mine}
+    sent = [queue_sender(settings, messages[place].sender) for place in places]
+    refused = {at: why for at, (_, why) in enumerate(sent)}
+    refused |= {at: why for at, place in enumerate(places) if place in mine and (why := mine[place].refused)}
     done = accept_messages(
         store,
         config,
         stream,
         [messages[place].body for place in places],
         tables=[messages[place].table for place in places],
+        writers=[writer for writer, _ in sent],
         now=now,
         batch=batch,
         refused={at: error for at, error in refused.items() if error is not None},

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from firn.auth.senders import Request, Senders
 from firn.config.model import Config
@@ -14,6 +14,9 @@ from firn.log.backlog_gate import Gate, refusal, too_fast
 from firn.log.receipts import Header
 from firn.log.store import Store
 
+if TYPE_CHECKING:
+    from firn.config.writers import Writer
+
 
 def stage_request(
     store: Store,
@@ -24,8 +27,10 @@ def stage_request(
     limits: Limits,
     now: datetime,
     table: str | None = None,
+    writer: "Writer | None" = None,
 ) -> Accepted:
     """Stage the events of a request from one who may post. `now`: aware. `table`: the source table of its rows.
+    `writer`: whom it is from, if that may write a part of the stream only.
 
     Raises RequestError (as firn.ingest.accept.accept, and 403 where the stream takes queue messages only, 413 and 415
     for bodies that are not read here), BacklogFull, StorageUnavailable, UnknownOutcome.
@@ -34,7 +39,7 @@ def stage_request(
     if "http" not in known.ways:
         only = f"what {known.fed_by.kind} brings" if known.fed_by.kind and not known.ways else "queue messages"
         raise RequestError(403, "not_accepted", f"the stream {stream} takes {only} only: so says firn.yaml")
-    auth, headers = known.auth, request.headers
+    auth, headers = known.auth if writer is None else writer.auth, request.headers
     content = content_of(headers.get("content-type"))
     # Standard Webhooks: the id is the same at each try, https://github.com/standard-webhooks/standard-webhooks
     # Where requests are signed only it counts: another key beside it would make a replayed request a new one.
@@ -53,13 +58,13 @@ def stage_request(
         why = too_fast(stream, known.rate or 0, wait)
     if why is not None:
         # What an earlier try has staged adds nothing, and "nothing was taken" would be wrong.
-        before = accepted_before(store, stream, body, key, header, table) if key else None
+        before = accepted_before(store, stream, body, key, header, table, writer) if key else None
         if before is None:
             raise why
         return before
     return accept(
         store, config, stream, body, now=now, content=content, key=key, key_header=header, limits=limits.events,
-        table=table,
+        table=table, writer=writer,
     )  # fmt: skip
 
 
@@ -71,9 +76,14 @@ def streams_open_to(senders: Senders, config: Config, request: Request, now: dat
     posted = [stream.name for stream in config.streams.values() if "http" in stream.ways]
     return [
         {
-            "name": stream.name,
+            "name": name,
             "envelope": stream.envelope,
-            "tables": [{"source": r.source, "to": r.to, "mode": r.mode, "key": r.key} for r in stream.tables],
+            "tables": [
+                {"source": r.source, "to": r.to, "mode": r.mode, "key": r.key}
+                for r in stream.tables
+                if writer is None or writer.may_write(r.source)
+            ],
         }
-        for stream in map(config.streams.__getitem__, senders.open_to(config, posted, request, now))
+        for name, writer in senders.open_to(config, posted, request, now).items()
+        for stream in [config.streams[name]]
     ]
