@@ -1,14 +1,18 @@
 """Whether a change stays within a part of a table's rows: the rule of a writer's `rows`. Pure.
 
-A change is within only if every image that it carries (its key, the row before, the row after) says so by itself, and it
-carries one. So a truncate never is, nor a change that leaves the columns out. The condition compares columns with values
-by `=` and IN: then what two readings of a value might make of it (`7.0000000000000001` in a double) can't widen it.
+A change is within only if what it writes says so by itself, the row after or of a delete the row before or the key, and
+no image that it carries says otherwise. So a truncate never is, nor a change that leaves the columns out. An image with
+none of the columns (a primary key without them) says nothing: in a mirror, whose key holds them, it names no row. The
+condition compares columns with values by `=` and IN: then what two readings of a value might make of it
+(`7.0000000000000001` in a double) can't widen it.
 """
 
 from collections.abc import Iterator
 
 import msgspec
+from msgspec import UNSET
 
+from firn.changes.json_member import member
 from firn.changes.row_condition import Compared, Condition, Constant, Field, Holds, Is, Joined, RowCondition
 
 
@@ -41,11 +45,25 @@ def outside(
     """What of a change is not within the condition, in words; None if all of it is."""
     if op == "t":
         return "a truncate, which removes the rows of others"
-    images = {"its key": key, "its row before": before, "its row after": after}
-    there = {name: image for name, image in images.items() if image is not None}
-    if not there:
-        return "a change without a row"
-    return next((name for name, image in there.items() if not _holds(condition, image)), None)
+    images = {"its row after": after, "its row before": before, "its key": key}
+    told: set[str] = set()
+    for name, image in images.items():
+        if image is not None and not _is_silent(condition, image):
+            if not _holds(condition, image):
+                return name
+            told.add(name)
+    by = {"its row before", "its key"} if op == "d" else {"its row after"}
+    if told & by:
+        return None
+    return next((name for name in images if name in by and images[name] is not None), "a change without a row")
+
+
+def _is_silent(condition: RowCondition, image: bytes) -> bool:
+    """Whether none of the columns is in it."""
+    try:
+        return all(member(name)(image) is UNSET for name in condition.fields)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return False
 
 
 def _holds(condition: RowCondition, image: bytes) -> bool:

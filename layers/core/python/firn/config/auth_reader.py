@@ -57,7 +57,9 @@ def check_ways(section: Section, auth: Auth | None, accept: tuple[Way, ...] | No
     if auth is None or accept is None:
         return
     if auth.queue and "sqs" not in accept:
-        section.note("accept", "takes no queue messages, and auth.queue lists who sends them; write sqs too, or no queue")
+        section.note(
+            "accept", "takes no queue messages, and auth.queue lists who sends them; write sqs too, or no queue"
+        )
     if auth.by == "queue" and "http" in accept:
         section.note("accept", "takes requests, and by: queue lets nobody post; write accept: [sqs], or leave it out")
 

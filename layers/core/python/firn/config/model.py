@@ -234,8 +234,8 @@ class StreamConfig:
 
     @cached_property
     def ways(self) -> tuple[Way, ...]:
-        """The ways by which it takes events from senders. The queue's policy does not say who may write this stream: one
-        that tells one sender from another takes no queue messages but of those whom it lists, and one that an event
+        """The ways by which it takes events from senders. The queue's policy does not say who may write this stream:
+        one that tells one sender from another takes queue messages only of those whom it lists, and one that an event
         source feeds takes neither way, unless `accept` says so."""
         if self.accept is not None:
             return self.accept

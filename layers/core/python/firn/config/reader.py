@@ -66,8 +66,8 @@ _TOP_KEYS: Final = (
 )  # fmt: skip
 _STREAM_KEYS: Final = (
     "envelope", "unavailable_value", "commit", "backlog", "debezium", "out_of_range", "generation", "order_by",
-    "table_by", "op_field", "delete_when", "job", "auth", "writers", "accept", "max_tables", "max_body", "rate", "tables",
-    "pipelines", *EVENT_SOURCES,
+    "table_by", "op_field", "delete_when", "job", "auth", "writers", "accept", "max_tables", "max_body", "rate",
+    "tables", "pipelines", *EVENT_SOURCES,
 )  # fmt: skip
 _COMMIT_KEYS: Final = ("every", "size", "fresh", "linger", "max_size", "max_events")
 _BACKLOG_KEYS: Final = ("bytes", "events", "age")

@@ -73,11 +73,14 @@ def _condition(section: Section, text: str) -> "RowCondition | None":
 
 
 def check_writers(section: Section, stream: StreamConfig) -> None:
-    """Notes what of a stream's writers does not go together: with each other, or with its tables. `section`: its own."""
+    """Notes what of a stream's writers does not go together, with each other or with its tables. `section`: the
+    stream's."""
     below = section.section("writers")
     _check_told_apart(below, stream)
     if stream.writers and stream.accept is not None and "sqs" in stream.accept and not _has_queue(stream):
-        section.note("accept", "takes queue messages, and nobody may send them; list who, as queue: [AROA…] of a writer")
+        section.note(
+            "accept", "takes queue messages, and nobody may send them; list who, as queue: [AROA…] of a writer"
+        )
     for writer in stream.writers.values():
         if writer.rows is None:
             continue

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from firn.changes.change import COLUMNS, Parsed, Rejected
-from firn.changes.envelopes.json_text import count_alone
-from firn.changes.envelopes.limits import LIMITS, NO_LIMITS, EventLimits
+from firn.changes.change import Parsed, Rejected
+from firn.changes.envelopes.limits import LIMITS, EventLimits
 from firn.changes.envelopes.registry import KNOWN
 from firn.changes.envelopes.table_hint import table_named_in
 from firn.changes.record import Record
@@ -24,6 +23,7 @@ from firn.config.model import Config, StreamConfig
 from firn.errors import EventError, RequestError, StorageUnavailable
 from firn.ingest import reading
 from firn.ingest.bodies import Content
+from firn.ingest.message_batch import Received, together
 from firn.ingest.schema_check import versions
 from firn.log import layout, published_configs, receipts
 from firn.log.batches import FORMAT, BatchMeta, read_meta, write_batch
@@ -79,13 +79,15 @@ def accept(
     `table`: the source table that the request names, of rows. `writer`: whom it is from, if that may write a part.
 
     Raises RequestError (400 unreadable, 403 outside of what the writer may write, 404 unknown stream or table, 409 key
-    used for another body or table, 413 more than `limits`), StorageUnavailable or UnknownOutcome; after any of them nothing is acknowledged, and the sender may
-    send again.
+    used for another body or table, 413 more than `limits`), StorageUnavailable or UnknownOutcome; after any of
+    them nothing is acknowledged, and the sender may send again.
     """
     settings = stream_config(config, stream)
     # Judged before its key is used: a corrected body may come under the same key.
     try:
-        made = _batch_of(config, settings, body, content, layout.batch_id(stream, now, random(8)), limits, table, writer)
+        made = _batch_of(
+            config, settings, body, content, layout.batch_id(stream, now, random(8)), limits, table, writer
+        )
     except RequestError:
         # Limits and envelope may be others than when it was taken: its sender was told 202, and is told so again.
         before = accepted_before(store, stream, body, key, key_header, table, writer) if key else None
@@ -164,46 +166,29 @@ def accept_messages(
     adds them. `duplicate` in the answer means that another object was there first, and nothing was staged. Raises
     RequestError (404 unknown stream), StorageUnavailable, UnknownOutcome.
     """
-    from firn.ingest.writer_scope import named, within
+    from firn.ingest.writer_scope import named
 
     settings = stream_config(config, stream)
     batch = batch or layout.batch_id(stream, now, random(8))
-    columns: dict[str, list[object]] = {name: [] for name in COLUMNS}
-    ignored: Counter[str] = Counter()
-    rejected: list[Rejected] = []
-    starts: list[tuple[int, Writer | None]] = []
-    start = 0
-    for place, message in enumerate(messages):
-        table = tables[place] if tables and KNOWN.bare(settings.envelope) else None
-        record = records[place] if records else None
-        starts.append((start, writers[place] if writers else None))
-        try:
-            if refused and place in refused:
-                raise refused[place]
-            parsed = reading.read(message, settings, "auto", limits, batch, table, start, record)
-            limits.check_tables(len(set(parsed.table)))
-            if (writer := starts[place][1]) is not None:
-                parsed = within(parsed, settings, writer, limits)
-        except (RequestError, EventError) as error:
-            rejected.append(Rejected(start, error.code, str(error), message, table=table, record=record))
-            # Rows that come back one day get numbers of their own (reprocess.py).
-            start += _numbers(message, settings)
-            continue
-        for name in COLUMNS:
-            columns[name] += getattr(parsed, name)
-        columns["index"][len(columns["index"]) - len(parsed) :] = [start + i for i in parsed.index]
-        ignored.update(parsed.ignored)
-        rejected += [msgspec.structs.replace(r, index=start + r.index) for r in parsed.rejected]
-        start += len(parsed) + sum(parsed.ignored.values()) + len(parsed.rejected)
-    whole = Parsed(**columns, ignored=dict(ignored), rejected=rejected)  # type: ignore[arg-type]
-    size = sum(map(len, messages))
+    each = [
+        Received(
+            message,
+            tables[place] if tables and KNOWN.bare(settings.envelope) else None,
+            records[place] if records else None,
+            writers[place] if writers else None,
+            refused.get(place) if refused else None,
+        )
+        for place, message in enumerate(messages)
+    ]
+    whole, starts = together(each, settings, batch, limits)
     sent: Counter[str] = Counter()
-    for (_, writer), message in zip(starts, messages, strict=True):
-        if writer is not None:
-            sent[writer.name] += len(message)
-    made = _made(config, settings, whole, batch, None, size, writers=sent)
+    for one in each:
+        if one.writer is not None:
+            sent[one.writer.name] += len(one.body)
+    made = _made(config, settings, whole, batch, None, sum(map(len, messages)), writers=sent)
     if sent:
-        made = made._replace(letters=named(made.letters, starts))
+        letters = named(made.letters, [(start, one.writer) for start, one in zip(starts, each, strict=True)])
+        made = made._replace(letters=letters)
     return _stage(store, made, duplicate=False)
 
 
@@ -216,13 +201,6 @@ def accept_part(store: Store, config: Config, stream: str, parsed: Parsed, batch
     settings = stream_config(config, stream)
     size = sum(len(image or b"") for column in (parsed.before, parsed.after) for image in column)
     return _stage(store, _made(config, settings, parsed, batch, None, size, plan), duplicate=False)
-
-
-def _numbers(message: bytes, settings: StreamConfig) -> int:
-    """How many numbers a message that is refused whole takes: at least as many as what it holds may count by."""
-    if KNOWN.bare(settings.envelope):
-        return max(1, count_alone(message, NO_LIMITS))
-    return max(1, message.count(b"{")) if KNOWN.may_lack_order(settings.envelope) else 1
 
 
 def stream_config(config: Config, stream: str) -> StreamConfig:

@@ -104,8 +104,8 @@ def take(
     """Stage the messages of one stream that no other delivery has staged, as one batch. `now`: aware.
 
     A message that can't be read, that holds more than `limits`, from one who may not send it (`sender_not_allowed`), or
-    whose id came before with another body (`message_conflict`), becomes a dead letter of that batch. Raises RequestError (404 unknown stream),
-    StorageUnavailable, UnknownOutcome: all have to come again.
+    whose id came before with another body (`message_conflict`), becomes a dead letter of that batch. Raises
+    RequestError (404 unknown stream), StorageUnavailable, UnknownOutcome: all have to come again.
     """
     settings = stream_config(config, stream)
     batch = layout.batch_id(stream, now, random(8))

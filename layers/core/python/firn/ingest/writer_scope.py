@@ -69,9 +69,7 @@ def _faults(parsed: Parsed, settings: StreamConfig, writer: Writer) -> Iterator[
         if (why := tables[table]) is not None:
             yield place, why
         elif writer.rows is not None:
-            said = outside(
-                writer.rows, parsed.op[place], parsed.key[place], parsed.before[place], parsed.after[place]
-            )
+            said = outside(writer.rows, parsed.op[place], parsed.key[place], parsed.before[place], parsed.after[place])
             if said is not None:
                 yield place, f"({table[:100]}): {said} is not within {where}.rows: {writer.says[:200]}"
 
