@@ -71,7 +71,10 @@ def _stage(stream: str, records: list[Mapping[str, Any]]) -> list[str]:
     if (shut := gate.shut(stream, now)) is not None:
         count(metrics, stream, {Metric.THROTTLED: len(records)})
         raise refusal(shut, now)
-    taken = take(store, current, stream, messages, now=now, limits=settings.limits.events)
+    taken = take(
+        store, current, stream, messages, now=now, limits=settings.limits.events,
+        waits=lambda writer: gate.shut_for(stream, writer, now),
+    )  # fmt: skip
     counts = {Metric.DUPLICATE_MESSAGES: len(taken.duplicates), Metric.MESSAGES_AGAIN: len(taken.again)}
     size: dict[Metric, int] = {}
     done = taken.batch

@@ -5,6 +5,7 @@ import json
 import random
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from firn.auth import signatures
+from firn.config.reader import parse
 from firn.errors import ConfigError
 from firn.ingest.replay import Choice, replay
 from firn.log.dead_letters.letters import read_dead
@@ -43,7 +45,8 @@ def post(
     """As a REST API hands it over."""
     return {
         "httpMethod": "POST", "path": path, "body": body.decode("utf-8", "surrogateescape"), "requestContext": {},
-        "headers": {"x-api-key": key, **more.pop("headers", {})}, "queryStringParameters": None if writer is None else {"writer": writer}, **more,
+        "headers": {"x-api-key": key, **more.pop("headers", {})},
+        "queryStringParameters": None if writer is None else {"writer": writer}, **more,
     }  # fmt: skip
 
 
@@ -51,8 +54,8 @@ def by_url(body: bytes, writer: str = "acme") -> dict[str, Any]:
     """As a function URL hands it over."""
     context = {"http": {"method": "POST"}}
     return {
-        "rawPath": "/v1/streams/shop", "rawQueryString": f"writer={writer}", "headers": {"X-Api-Key": KEY}, "body": body.decode(),
-        "requestContext": context,
+        "rawPath": "/v1/streams/shop", "rawQueryString": f"writer={writer}", "body": body.decode(),
+        "headers": {"X-Api-Key": KEY}, "requestContext": context,
     }  # fmt: skip
 
 
@@ -62,6 +65,10 @@ def message(body: bytes, sender: str | None, n: int = 0, **named: str) -> dict[s
     }
     system = {} if sender is None else {"attributes": {"SenderId": sender}}
     return {"messageId": f"m{n}", "body": body.decode(), "messageAttributes": attributes, **system}
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
 
 
 def answer(app: ModuleType, event: dict[str, Any]) -> tuple[int, str]:
@@ -102,12 +109,8 @@ def test_or_it_is_a_dead_letter_and_what_is_beside_it_is_taken(load: Load, store
 
 
 def test_plain_rows(load: Load, store: FaultyStore, auth: str) -> None:
-    publish(
-        store,
-        config(auth, "rows", rule="key: [tenant_id, id], update: patch").text.replace(
-            "envelope: rows", "envelope: rows\n    op_field: op"
-        ),
-    )
+    text = config(auth, "rows", rule="key: [tenant_id, id], update: patch").text
+    publish(store, text.replace("envelope: rows", "envelope: rows\n    op_field: op"))
     app = load("ingest_http")
     for name, body in plain(random.Random(3)):
         assert answer(app, post(body, path="/v1/streams/shop/tables/orders"))[0] == 403, name
@@ -133,10 +136,8 @@ def test_events_of_emitters(load: Load, store: FaultyStore, auth: str, envelope:
 
 def test_who_it_is_the_secret_has_to_show(load: Load, store: FaultyStore, auth: str, tmp_path: Path) -> None:
     (tmp_path / "theirs").write_text(THEIRS)
-    text = (
-        config(auth).text
-        + f"  crm: {{auth: {{by: api_key, secret: 'file:{tmp_path}/theirs'}}, tables: {{'*': {{to: 'crm.{{table}}'}}}}}}\n"
-    )
+    theirs = f"{{by: api_key, secret: 'file:{tmp_path}/theirs'}}"
+    text = f"{config(auth).text}  crm: {{auth: {theirs}, tables: {{'*': {{to: 'crm.{{table}}'}}}}}}\n"
     publish(store, text)
     app = load("ingest_http")
     for event in (
@@ -169,13 +170,13 @@ def test_a_signature_of_another_time_or_writer_opens_nothing(load: Load, store: 
         sign = signatures.sign(signatures.secret_of(key), "msg", at, body)
         return {"webhook-id": "msg", "webhook-timestamp": str(at), "webhook-signature": sign}
 
-    now = int(time.time())
+    at = int(time.time())
     other = "whsec_" + base64.b64encode(bytes(range(24))).decode()
-    for headers in (signed(now - 400), signed(now + 400), signed(now, GOOD + b" "), signed(now, key=other), {}):
+    for headers in (signed(at - 400), signed(at + 400), signed(at, GOOD + b" "), signed(at, key=other), {}):
         assert answer(app, post(GOOD, headers=headers))[0] == 401
     bad = debezium(2, "c", None, image("8"))
-    assert answer(app, post(bad, headers=signed(now, bad)))[0] == 403
-    assert answer(app, post(GOOD, headers=signed(now)))[0] == 202
+    assert answer(app, post(bad, headers=signed(at, bad)))[0] == 403
+    assert answer(app, post(GOOD, headers=signed(at)))[0] == 202
 
 
 def test_keys_of_one_writer_are_nothing_to_another(load: Load, store: FaultyStore, auth: str, tmp_path: Path) -> None:
@@ -213,10 +214,9 @@ def test_what_a_writer_may_ask(load: Load, store: FaultyStore, auth: str, tmp_pa
 @pytest.mark.parametrize("table", ["orders", "private.orders", "public.customers", "PUBLIC.orders", "public.orders "])
 def test_tables_that_it_does_not_name(load: Load, store: FaultyStore, auth: str, table: str) -> None:
     publish(store, config(auth, scope="tables: [public.orders]").text)
-    body = GOOD.replace(
-        b'"schema": "public", "table": "orders"',
-        f'"schema": "{table.rpartition(".")[0]}", "table": "{table.rpartition(".")[2]}"'.encode(),
-    )
+    schema, _, name = table.rpartition(".")
+    told = f'"schema": "{schema}", "table": "{name}"'.encode()
+    body = GOOD.replace(b'"schema": "public", "table": "orders"', told)
     assert answer(load("ingest_http"), post(body))[0] == 403
     assert answer(load("ingest_http"), post(GOOD))[0] == 202
 
@@ -251,12 +251,7 @@ def test_a_queue_message_of_a_stranger_is_a_dead_letter_with_its_bytes(
     assert dead(store) == [("sender_not_allowed", None, GOOD)]
     assert len(staged(store)) == 1
     # It never comes in by itself.
-    made = config(auth)
-    found = list(
-        replay(
-            store, made, "shop", Choice(), clock=lambda: __import__("datetime").datetime.now(__import__("datetime").UTC)
-        )
-    )
+    found = list(replay(store, config(auth), "shop", Choice(), clock=now))
     assert [(one.batch, sum(one.still.values())) for one in found] == [(None, 1)]
 
 
@@ -264,29 +259,20 @@ def test_messages_of_several_writers_are_each_held_to_its_own(load: Load, store:
     publish(store, config(auth).text)
     app = load("ingest_queue")
     theirs = debezium(9, "c", None, image("8"))
-    records = [
-        message(GOOD, f"{ACME}:a", 1),
-        message(theirs, f"{OTHER}:b", 2),
-        message(theirs, f"{ACME}:a", 3),
-        message(GOOD, OTHER, 4),
-    ]
+    sent = [(GOOD, f"{ACME}:a"), (theirs, f"{OTHER}:b"), (theirs, f"{ACME}:a"), (GOOD, OTHER)]
+    records = [message(body, sender, n) for n, (body, sender) in enumerate(sent)]
     records += [message(body, f"{ACME}:a", 10 + n) for n, (_, body) in enumerate(trees(random.Random(4)))]
     assert app.handler({"Records": records}, None) == {"batchItemFailures": []}
     rows = [json.loads(row["after"])["tenant_id"] for row in staged(store)]
     assert rows.count(8) == 1
-    assert {(reason, writer) for reason, writer, _ in dead(store)} == {
-        ("outside_writer", "acme"),
-        ("outside_writer", "other"),
-    }
+    found = {(reason, writer) for reason, writer, _ in dead(store)}
+    assert found == {("outside_writer", "acme"), ("outside_writer", "other")}
 
 
 def test_a_replay_holds_a_letter_to_its_writer(load: Load, store: FaultyStore, auth: str) -> None:
-    from datetime import UTC, datetime
-
     publish(store, config(auth, more=", outside: dead_letter").text)
     answer(load("ingest_http"), post(debezium(2, "c", None, image("8"))))
     load("ingest_queue").handler({"Records": [message(debezium(3, "d", image("8"), None), ACME)]}, None)
-    now = lambda: datetime.now(UTC)  # noqa: E731
     list(replay(store, config(auth), "shop", Choice(), clock=now))
     assert staged(store) == []
     wider = config(auth, scope="rows: 'tenant_id IN (7, 8)'")
@@ -303,10 +289,7 @@ def test_a_replay_holds_a_letter_to_its_writer(load: Load, store: FaultyStore, a
         ("{a: {auth: {by: iam}}}", "lets in whomever"),
         ("{a: {auth: {by: api_key, secret: 'ssm:/x'}}, b: {auth: {by: api_key, secret: 'ssm:x'}}}", "could be either"),
         ("{a: {auth: {queue: [AROAACMEACMEACMEACME0]}}, b: {auth: {queue: [AROAACMEACMEACMEACME0]}}}", "write it once"),
-        (
-            "{a: {auth: {iam: ['arn:aws:iam::123456789012:role/r']}}, b: {auth: {iam: ['arn:aws:iam::123456789012:role/r']}}}",
-            "write it once",
-        ),
+        ("{a: {auth: {iam: [ROLE]}}, b: {auth: {iam: [ROLE]}}}", "write it once"),
         ("{a: {auth: {queue: ['arn:aws:iam::123456789012:role/r']}}}", "is an ARN"),
         ("{a: {auth: {queue: ['AROAACMEACMEACMEACME0:session']}}}", "is not the id"),
         ("{a: {auth: {queue: ['*']}}}", "is not the id"),
@@ -330,9 +313,9 @@ def test_a_replay_holds_a_letter_to_its_writer(load: Load, store: FaultyStore, a
     ],
 )
 def test_writers_that_bound_nothing_are_refused_at_publish(writers: str, why: str) -> None:
-    from firn.config.reader import parse
-
+    rule = "tables: {'*': {to: 'shop.{table}', key: [tenant_id, id]}}"
+    told = writers.replace("ROLE", "'arn:aws:iam::123456789012:role/r'")
     with pytest.raises(ConfigError, match=why):
         parse(
-            f"streams: {{shop: {{writers: {writers}, tables: {{'*': {{to: 'shop.{{table}}', key: [tenant_id, id]}}}}}}}}"
+            f"streams: {{shop: {{writers: {told}, tables: {{'*': {{to: 'shop.{{table}}', key: [tenant_id, id]}}}}}}}}"
         )

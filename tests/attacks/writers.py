@@ -1,9 +1,12 @@
 """Streams whose writers are bound to a tenant, and what somebody could post to write another's rows."""
 
+import io
 import json
 import random
 from collections.abc import Iterator
 from typing import Any, Final
+
+import pyarrow.parquet as pq
 
 from firn.config.model import Config
 from firn.config.reader import parse
@@ -15,12 +18,13 @@ MINE, OTHERS = 7, 8
 STREAM: Final = "shop"
 ROW: Final = {"tenant_id": MINE, "id": 1, "v": "a"}
 STRANGE: Final[tuple[str, ...]] = (  # what stands in the place of the tenant, as JSON
-    "8", '"7"', '"8"', "7.0000000000000001", "-7", "70", "0.7", "7e1", "null", "true", "[7]", '{"id": 7}', '""', '" 7"', '"７"', "1e400",
-    '"\\u0037"', '{"value": 7}', '{"tenant_id": 7}', "77777777777777777777777", '"\\u0000steps:7"', '"__debezium_unavailable_value"',
+    "8", '"7"', '"8"', "7.0000000000000001", "-7", "70", "0.7", "7e1", "null", "true", "[7]", '{"id": 7}', '""', '" 7"',
+    '"\uff17"', "1e400", '"\\u0037"', '{"value": 7}', '{"tenant_id": 7}', "77777777777777777777777",
+    '"\\u0000steps:7"', '"__debezium_unavailable_value"',
 )  # fmt: skip
 NAMES: Final[tuple[str, ...]] = (  # members that are not the column, whatever they look like
-    "TENANT_ID", "Tenant_id", "tenant-id", "tenant_id ", " tenant_id", "tenant.id", "tenant_ıd", "ｔenant_id", "tenant_id\u200b", "tenantid", "$.tenant_id",
-    "__tenant_id", "after.tenant_id",
+    "TENANT_ID", "Tenant_id", "tenant-id", "tenant_id ", " tenant_id", "tenant.id", "tenant_\u0131d", "\uff54enant_id",
+    "tenant_id\u200b", "tenantid", "$.tenant_id", "__tenant_id", "after.tenant_id",
 )  # fmt: skip
 
 
@@ -119,10 +123,6 @@ def emitted(envelope: str) -> Iterator[tuple[str, Any]]:
 
 def staged(store: Store) -> list[dict[str, Any]]:
     """The rows of all staged batches."""
-    import io
-
-    import pyarrow.parquet as pq
-
     found = []
     for path in paths(store, f"staged/{STREAM}"):
         assert read_meta(store, path) is not None

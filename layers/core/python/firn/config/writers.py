@@ -56,12 +56,13 @@ def _as_regex(pattern: str) -> re.Pattern[str]:
 
 def may_meet(pattern: str, other: str) -> bool:
     """Whether some table may fit both; two patterns that begin alike are taken to."""
-    if "*" not in pattern:
-        return _as_regex(other).fullmatch(pattern) is not None
-    if "*" not in other:
-        return _as_regex(pattern).fullmatch(other) is not None
-    one, two = pattern.partition("*")[0], other.partition("*")[0]
-    return one.startswith(two) or two.startswith(one)
+    (one, star, _), (two, other_star, _) = pattern.partition("*"), other.partition("*")
+    if star and other_star:
+        return one.startswith(two) or two.startswith(one)
+    if not star and not other_star:
+        return one == two
+    wild, head, name = (pattern, one, other) if star else (other, two, pattern)
+    return name.startswith(head) and _as_regex(wild).fullmatch(name) is not None
 
 
 def read_sender(text: str) -> str:
@@ -113,9 +114,9 @@ def refuses_queue(config: Config, stream: str, queue_stream: str) -> str | None:
 
 
 def open_by_queue(config: Config) -> list[str]:
-    """The streams that ask who posts, but take queue messages of whoever may send to the queue."""
+    """A line for each stream that asks who posts, but takes the queue messages of whoever may send to the queue."""
     return [
-        stream.name
+        f"{stream.name}: whoever may send to the queue may write all of it; list who, as auth: {{queue: [AROA…]}}"
         for stream in config.streams.values()
         if stream.auth is not None and "sqs" in stream.ways and not asks_queue_senders(stream)
     ]

@@ -1,7 +1,7 @@
 """`writers` of a stream, from the YAML tree."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from firn.config import quantities
@@ -81,23 +81,31 @@ def check_writers(section: Section, stream: StreamConfig) -> None:
         section.note(
             "accept", "takes queue messages, and nobody may send them; list who, as queue: [AROA…] of a writer"
         )
+    found: dict[tuple[tuple[str, ...] | None, frozenset[str]], list[str]] = {}
     for writer in stream.writers.values():
         if writer.rows is None:
             continue
-        for rule in stream.tables:
-            met = writer.tables is None or any(may_meet(one, rule.source) for one in writer.tables)
-            if rule.ignore or not met:
-                continue
-            mine = below.section(writer.name)
-            if rule.keyed and (lacking := writer.lacks_in_key(rule.key)):
-                mine.note(
-                    "rows",
-                    f"is of {', '.join(lacking)}, which is not in the key of {rule.source}: the writer could overwrite "
-                    f"and delete rows of others by their key; write the key as it is, key: [{', '.join(lacking)}, …], "
-                    "or mode: append, or leave the table out of its tables",
-                )
-            if renamed := sorted(writer.rows.fields & {*rule.renames, *rule.renames.values()}):
-                mine.note("rows", f"is of {renamed[0]}, which {rule.source} renames: it has two names; bound another")
+        alike = writer.tables, writer.rows.fields  # of ten thousand tenants most are
+        if alike not in found:
+            found[alike] = list(_unbounded(writer, stream))
+        for text in found[alike]:
+            below.section(writer.name).note("rows", text)
+
+
+def _unbounded(writer: Writer, stream: StreamConfig) -> Iterator[str]:
+    """Why the writer's rows are not bounded in some tables by what it says of them."""
+    fields = writer.rows.fields if writer.rows is not None else frozenset()
+    for rule in stream.tables:
+        if rule.ignore or not (writer.tables is None or any(may_meet(one, rule.source) for one in writer.tables)):
+            continue
+        if rule.keyed and (lacking := writer.lacks_in_key(rule.key)):
+            yield (
+                f"is of {', '.join(lacking)}, which is not in the key of {rule.source}: the writer could overwrite and "
+                f"delete rows of others by their key; write key: [{', '.join(lacking)}, …] there, or mode: append, or "
+                "leave the table out of its tables"
+            )
+        if renamed := sorted(fields & {*rule.renames, *rule.renames.values()}):
+            yield f"is of {renamed[0]}, which {rule.source} renames: it has two names; bound by another column"
 
 
 def _has_queue(stream: StreamConfig) -> bool:

@@ -10,7 +10,7 @@ from firn.errors import RequestError
 from firn.ingest import cloudevent_headers
 from firn.ingest.accept import Accepted, accept, accepted_before, stream_config
 from firn.ingest.bodies import Limits, content_of, read_body
-from firn.log.backlog_gate import Gate, refusal, too_fast
+from firn.log.backlog_gate import BacklogFull, Gate, RateExceeded, refusal, too_fast
 from firn.log.receipts import Header
 from firn.log.store import Store
 
@@ -46,14 +46,15 @@ def stage_request(
     signed = auth is not None and auth.by == "signature"
     header: Header = "webhook-id" if signed or "idempotency-key" not in headers else "Idempotency-Key"
     key = headers.get(header.lower())
-    shut = gate.shut(stream, now)
-    if shut is not None and not key:
-        raise refusal(shut, now)
+    why = _shut(gate, stream, writer, now)
+    if why is not None and not key:
+        raise why
     sent = limits.sent if known.max_body is None else known.max_body
     body = read_body(request.body, headers.get("content-encoding"), replace(limits, sent=sent))
     if cloudevent_headers.in_headers(headers, known.envelope):
         body = cloudevent_headers.structured(headers, body)
-    why = None if shut is None else refusal(shut, now)
+    if why is None and writer is not None and (wait := gate.pace(stream, writer.rate, len(body), writer.name)):
+        why = too_fast(stream, writer.rate or 0, wait, writer.name)
     if why is None and (wait := gate.pace(stream, known.rate, len(body))):
         why = too_fast(stream, known.rate or 0, wait)
     if why is not None:
@@ -66,6 +67,14 @@ def stage_request(
         store, config, stream, body, now=now, content=content, key=key, key_header=header, limits=limits.events,
         table=table, writer=writer,
     )  # fmt: skip
+
+
+def _shut(gate: Gate, stream: str, writer: "Writer | None", now: datetime) -> BacklogFull | RateExceeded | None:
+    """Why the stream takes nothing for now, or nothing of the writer; None if it does."""
+    shut = gate.shut(stream, now)
+    if shut is not None:
+        return refusal(shut, now)
+    return None if writer is None else gate.shut_for(stream, writer, now)
 
 
 def streams_open_to(senders: Senders, config: Config, request: Request, now: datetime) -> list[dict[str, Any]]:

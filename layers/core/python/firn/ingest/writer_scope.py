@@ -89,18 +89,22 @@ def _of_table(table: str, settings: StreamConfig, writer: Writer, where: str) ->
     return None
 
 
-def queue_sender(settings: StreamConfig, sender: str) -> tuple[Writer | None, EventError | None]:
-    """By whom a queue message is, None for one who may write all; and why it is not taken, None if it is.
+class QueueSenders:
+    """By whom the queue messages of a stream are."""
 
-    sender  SQS's SenderId: a user's id, a role's with its session, or an account
-    """
-    if not asks_queue_senders(settings):
-        return None, None
-    known = queue_senders(settings)
-    name = sender.partition(":")[0]
-    if name and name in known:
-        return known[name], None
-    told = repr(sender[:100]) if sender else "nobody"
-    return None, EventError(
-        NOT_ALLOWED, f"the queue says that this message is from {told}, whom no `queue` of {settings.name} lists"
-    )
+    def __init__(self, settings: StreamConfig) -> None:
+        self._stream, self._asks = settings.name, asks_queue_senders(settings)
+        self._known = queue_senders(settings) if self._asks else {}
+
+    def of(self, sender: str) -> tuple[Writer | None, EventError | None]:
+        """The writer of a message, None for one who may write all; and why the message is not taken, None if it is.
+
+        sender  SQS's SenderId: a user's id, a role's with its session, or an account
+        """
+        name = sender.partition(":")[0]
+        if not self._asks or (name and name in self._known):
+            return self._known.get(name), None
+        told = repr(sender[:100]) if sender else "nobody"
+        return None, EventError(
+            NOT_ALLOWED, f"the queue says that this message is from {told}, whom no `queue` of {self._stream} lists"
+        )
