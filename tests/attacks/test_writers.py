@@ -211,6 +211,21 @@ def test_what_a_writer_may_ask(load: Load, store: FaultyStore, auth: str, tmp_pa
     assert ask("/v1/streams", THEIRS, "acme")["streams"] == []
 
 
+@pytest.mark.parametrize("more", ["", ", outside: dead_letter"])
+def test_bytes_that_are_no_text_stop_nothing(load: Load, store: FaultyStore, auth: str, more: str) -> None:
+    publish(store, config(auth, more=more).text)
+    app, queue = load("ingest_http"), load("ingest_queue")
+    for n, tenant in enumerate("87"):
+        for broken in (b'"id":1,"v":"\xff"', b'"id":1,"\xff":1', b'"id":"\xed\xa0\x80"'):
+            body = debezium(1, "c", None, image(tenant)).replace(b'"id":1', broken)
+            event = post(b"") | {"body": base64.b64encode(body).decode(), "isBase64Encoded": True}
+            assert answer(app, event)[0] in (400, 403)
+        record = message(GOOD, ACME, n) | {"body": body.decode("utf-8", "surrogatepass")}
+        assert queue.handler({"Records": [record]}, None) == {"batchItemFailures": []}
+    assert len(dead(store)) == 2
+    assert strays(store) == []
+
+
 @pytest.mark.parametrize("table", ["orders", "private.orders", "public.customers", "PUBLIC.orders", "public.orders "])
 def test_tables_that_it_does_not_name(load: Load, store: FaultyStore, auth: str, table: str) -> None:
     publish(store, config(auth, scope="tables: [public.orders]").text)
@@ -316,6 +331,4 @@ def test_writers_that_bound_nothing_are_refused_at_publish(writers: str, why: st
     rule = "tables: {'*': {to: 'shop.{table}', key: [tenant_id, id]}}"
     told = writers.replace("ROLE", "'arn:aws:iam::123456789012:role/r'")
     with pytest.raises(ConfigError, match=why):
-        parse(
-            f"streams: {{shop: {{writers: {told}, tables: {{'*': {{to: 'shop.{{table}}', key: [tenant_id, id]}}}}}}}}"
-        )
+        parse(f"streams: {{shop: {{writers: {told}, {rule}}}}}")
