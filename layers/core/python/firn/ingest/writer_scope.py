@@ -46,7 +46,7 @@ def bound(parsed: Parsed, settings: StreamConfig, writer: Writer, limits: EventL
     found = next(_faults(parsed, settings, writer), None)
     if found is not None:
         place, why = found
-        raise RequestError(403, OUTSIDE, f"nothing was taken: event {parsed.index[place]} {why}")
+        raise RequestError(403, "outside_writer", f"nothing was taken: event {parsed.index[place]} {why}")
     return parsed
 
 
