@@ -166,8 +166,6 @@ def accept_messages(
     adds them. `duplicate` in the answer means that another object was there first, and nothing was staged. Raises
     RequestError (404 unknown stream), StorageUnavailable, UnknownOutcome.
     """
-    from firn.ingest.writer_scope import named
-
     settings = stream_config(config, stream)
     batch = batch or layout.batch_id(stream, now, random(8))
     each = [
@@ -187,6 +185,8 @@ def accept_messages(
             sent[one.writer.name] += len(one.body)
     made = _made(config, settings, whole, batch, None, sum(map(len, messages)), writers=sent)
     if sent:
+        from firn.ingest.writer_scope import named
+
         letters = named(made.letters, [(start, one.writer) for start, one in zip(starts, each, strict=True)])
         made = made._replace(letters=letters)
     return _stage(store, made, duplicate=False)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -12,10 +12,11 @@ from firn.changes.envelopes.limits import NO_LIMITS, EventLimits
 from firn.changes.envelopes.registry import KNOWN
 from firn.changes.record import Record
 from firn.config.model import StreamConfig
-from firn.config.writers import Writer
 from firn.errors import EventError, RequestError
 from firn.ingest import reading
-from firn.ingest.writer_scope import within
+
+if TYPE_CHECKING:
+    from firn.config.writers import Writer
 
 
 class Received(NamedTuple):
@@ -24,7 +25,7 @@ class Received(NamedTuple):
     body: bytes
     table: str | None
     record: Record | None
-    writer: Writer | None
+    writer: "Writer | None"
     refused: EventError | None
 
 
@@ -45,6 +46,8 @@ def together(
             parsed = reading.read(body, settings, "auto", limits, batch, table, start, record)
             limits.check_tables(len(set(parsed.table)))
             if writer is not None:
+                from firn.ingest.writer_scope import within  # few streams have writers
+
                 parsed = within(parsed, settings, writer, limits)
         except (RequestError, EventError) as error:
             rejected.append(Rejected(start, error.code, str(error), body, table=table, record=record))
