@@ -5,7 +5,7 @@ import json
 import random
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,14 +13,20 @@ from typing import Any
 import pytest
 
 from firn.auth import signatures
+from firn.commit import job
+from firn.config.names import TableName
 from firn.config.reader import parse
+from firn.config.writers import Writer
 from firn.errors import ConfigError
+from firn.ingest.accept import accept
 from firn.ingest.replay import Choice, replay
+from firn.log import cuts, epochs, published_configs
 from firn.log.dead_letters.letters import read_dead
 from firn.log.published_configs import publish
 from firn.log.store import paths
 from tests.attacks.writers import MINE, config, debezium, emitted, image, plain, staged, strays, trees
 from tests.emitter_events import WRITERS
+from tests.model.memory_ground import MemoryGround
 from tests.unit.functions.conftest import load, store
 from tests.unit.log.storage_faults import FaultyStore
 
@@ -209,6 +215,34 @@ def test_what_a_writer_may_ask(load: Load, store: FaultyStore, auth: str, tmp_pa
     assert ask("/v1/tables/shop.orders/health", KEY, "acme")["status"] == 401
     assert [one["name"] for one in ask("/v1/streams", KEY, "acme")["streams"]] == ["shop"]
     assert ask("/v1/streams", THEIRS, "acme")["streams"] == []
+
+
+def test_no_row_of_another_is_touched_in_the_table(auth: str) -> None:
+    ground, at = MemoryGround(), now()
+    made = published_configs.publish(ground.store, config(auth, more=", outside: dead_letter").text)
+    acme, other = made.streams["shop"].writers.values()
+
+    def take(writer: Writer, *bodies: bytes) -> None:
+        nonlocal at
+        for body in bodies:
+            at += timedelta(seconds=1)
+            accept(ground.store, made, "shop", body, now=at, writer=writer)
+        n = cuts.newest(ground.store, "shop")
+        found = epochs.candidates(ground.store, "shop", at, above=n)
+        epochs.seal(ground.store, "shop", found, now=at, config=made.sha, nonce=f"{found.next_n:032x}")
+        assert job.run(ground.store, ground.lake, "shop", found.next_n, found.next_n, log=str, now=now, attempt=1) == 0
+
+    def rows(tenant: int) -> list[dict[str, Any]]:
+        every = ground.rows(TableName("shop", "orders"))
+        return sorted((row for row in every if row["tenant_id"] == tenant), key=lambda row: row["id"])
+
+    take(other, *(debezium(n, "c", None, image("8", n, v='"theirs"')) for n in range(1, 4)))
+    before = rows(8)
+    assert len(before) == 3
+    take(acme, *(body for _, body in trees(random.Random(6))))
+    assert rows(8) == before
+    assert [row["id"] for row in rows(7)] == [1]
+    assert {row["tenant_id"] for row in ground.rows(TableName("shop", "orders"))} == {7, 8}
 
 
 @pytest.mark.parametrize("more", ["", ", outside: dead_letter"])

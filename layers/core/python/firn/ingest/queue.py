@@ -144,8 +144,10 @@ def _take(
     places = sorted([*mine, *(place for place, message in enumerate(messages) if message.id is None)])
     if not places:
         return Taken(None, sorted(taken + twice), sorted(again + left))
-    refused = {at: sent[place][2] for at, place in enumerate(places)}
-    refused |= {at: why for at, place in enumerate(places) if place in mine and (why := mine[place].refused)}
+    # Who sent it first: a replay takes no message of a stranger's, and one that came with another body by and by.
+    refused = {
+        at: sent[place][2] or (mine[place].refused if place in mine else None) for at, place in enumerate(places)
+    }
     done = accept_messages(
         store,
         config,
