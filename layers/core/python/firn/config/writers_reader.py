@@ -37,7 +37,7 @@ def _writer(name: str, section: Section) -> Writer | None:
     section.allow_only(_KEYS)
     auth = read_auth(section.section("auth"), "api_key", queue=True)
     if auth is None:
-        if not section.has("auth") or section.node("auth") is None:
+        if section.section("auth").is_missing:
             section.note("auth", "is missing; write auth: {by: api_key, secret: PLACE}, or what else tells it")
         return None
     if not auth.knows_senders:
