@@ -42,8 +42,8 @@ MUTANTS: Final = (
     Mutant(
         "an image that says another tenant is not looked at where one says the writer's own",
         f"{_CORE}/changes/row_scope.py",
-        "if not _holds(condition, image):",
-        "if name in by and not _holds(condition, image):",
+        "elif not _is_silent(condition, image):",
+        "elif name in by and not _is_silent(condition, image):",
         (f"{_WRITERS}::test_what_is_not_the_writers_is_refused_whole",),
     ),
     Mutant(

@@ -46,13 +46,15 @@ def outside(
     if op == "t":
         return "a truncate, which removes the rows of others"
     images = {"its row after": after, "its row before": before, "its key": key}
+    by = {"its row before", "its key"} if op == "d" else {"its row after"}
     told: set[str] = set()
     for name, image in images.items():
-        if image is not None and not _is_silent(condition, image):
-            if not _holds(condition, image):
-                return name
+        if image is None:
+            continue
+        if _holds(condition, image):
             told.add(name)
-    by = {"its row before", "its key"} if op == "d" else {"its row after"}
+        elif not _is_silent(condition, image):
+            return name
     if told & by:
         return None
     return next((name for name in images if name in by and images[name] is not None), "a change without a row")
