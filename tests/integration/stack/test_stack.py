@@ -226,9 +226,9 @@ streams:
     running = start().ready()
 
     def post(event: dict[str, Any], **headers: str) -> int:
-        request = urllib.request.Request(
-            f"{running.about['url']}/v1/streams/shop?writer=acme", json.dumps(event).encode(), headers, method="POST"
-        )
+        url = f"{running.about['url']}/v1/streams/shop?writer=acme"
+        told = {"Content-Type": "application/json", **headers}
+        request = urllib.request.Request(url, json.dumps(event).encode(), told, method="POST")
         try:
             with urllib.request.urlopen(request, timeout=30) as answer:
                 return int(answer.status)
