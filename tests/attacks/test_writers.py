@@ -213,7 +213,8 @@ def test_what_a_writer_may_ask(load: Load, store: FaultyStore, auth: str, tmp_pa
     assert ask(f"/v1/batches/{batch}", KEY, "acme")["accepted"] == 1
     assert ask(f"/v1/batches/{batch}", THEIRS, "other")["status"] == 404
     assert ask("/v1/tables/shop.orders/health", KEY, "acme")["status"] == 401
-    assert [one["name"] for one in ask("/v1/streams", KEY, "acme")["streams"]] == ["shop"]
+    (found,) = ask("/v1/streams", KEY, "acme")["streams"]
+    assert (found["name"], [one["source"] for one in found["tables"]]) == ("shop", ["*"])
     assert ask("/v1/streams", THEIRS, "acme")["streams"] == []
 
 

@@ -45,6 +45,10 @@ class Writer:
         """Whether it may write a source table, by its whole name."""
         return self.tables is None or any(_as_regex(pattern).fullmatch(table) for pattern in self.tables)
 
+    def may_meet(self, source: str) -> bool:
+        """Whether it may write some table that a rule for `source`, a name or a pattern, takes."""
+        return self.tables is None or any(may_meet(one, source) for one in self.tables)
+
     def lacks_in_key(self, key: tuple[str, ...] | None) -> list[str]:
         """Fields of `rows` that are not in a mirror's key: whoever writes a key could then write a row of another."""
         return sorted(self.rows.fields - {*(key or ())}) if self.rows is not None else []

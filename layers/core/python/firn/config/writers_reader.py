@@ -9,7 +9,7 @@ from firn.config.auth_reader import read_auth
 from firn.config.model import StreamConfig
 from firn.config.problems import Section
 from firn.config.secret_addresses import SecretPlaces
-from firn.config.writers import MOST_WRITERS, Outside, Writer, may_meet
+from firn.config.writers import MOST_WRITERS, Outside, Writer
 
 if TYPE_CHECKING:
     from firn.changes.row_condition import RowCondition
@@ -96,7 +96,7 @@ def _unbounded(writer: Writer, stream: StreamConfig) -> Iterator[str]:
     """Why the writer's rows are not bounded in some tables by what it says of them."""
     fields = writer.rows.fields if writer.rows is not None else frozenset()
     for rule in stream.tables:
-        if rule.ignore or not (writer.tables is None or any(may_meet(one, rule.source) for one in writer.tables)):
+        if rule.ignore or not writer.may_meet(rule.source):
             continue
         if rule.keyed and (lacking := writer.lacks_in_key(rule.key)):
             yield (

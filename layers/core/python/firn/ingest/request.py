@@ -90,7 +90,7 @@ def streams_open_to(senders: Senders, config: Config, request: Request, now: dat
             "tables": [
                 {"source": r.source, "to": r.to, "mode": r.mode, "key": r.key}
                 for r in stream.tables
-                if writer is None or writer.may_write(r.source)
+                if writer is None or writer.may_meet(r.source)
             ],
         }
         for name, writer in senders.open_to(config, posted, request, now).items()
