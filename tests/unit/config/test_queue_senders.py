@@ -75,6 +75,8 @@ def test_a_stream_that_is_open_by_queue_alone_is_named() -> None:
         ("auth: {queue: ['12345678901']}", "is not the id of a sender"),
         ("auth: {queue: {a: 1}}", "needs texts"),
         ("auth: {by: queue}", "queue: is missing"),
+        ("auth: {}", "is empty, and would let anybody post"),
+        ("auth: null", "is empty, and would let anybody post"),
         (f"auth: {{queue: [{ROLE}], secret: 'ssm:/x'}}", "by: is missing"),
         (f"auth: {{by: queue, queue: [{ROLE}], secret: 'ssm:/x'}}", "not used by queue"),
         (f"auth: {{{KEY}, queue: [{ROLE}]}}, accept: [http]", "takes no queue messages"),

@@ -53,7 +53,9 @@ def _senders(section: Section) -> tuple[str, ...]:
 
 
 def check_ways(section: Section, auth: Auth | None, accept: tuple[Way, ...] | None) -> None:
-    """Notes an `accept` that shuts out whom `auth` names. `section`: the stream's."""
+    """Notes an `auth` that says nothing, and an `accept` that shuts out whom it names. `section`: the stream's."""
+    if auth is None and "auth" in section.names and not section.problems.published:
+        section.note("auth", "is empty, and would let anybody post; write who may, or leave the line out")
     if auth is None or accept is None:
         return
     if auth.queue and "sqs" not in accept:
