@@ -20,7 +20,7 @@ from firn.config.writers import Writer
 from firn.errors import ConfigError
 from firn.ingest.accept import accept
 from firn.ingest.replay import Choice, replay
-from firn.log import cuts, epochs, published_configs
+from firn.log import backlog, cuts, epochs, published_configs
 from firn.log.dead_letters.letters import read_dead
 from firn.log.published_configs import publish
 from firn.log.store import paths
@@ -259,6 +259,32 @@ def test_bytes_that_are_no_text_stop_nothing(load: Load, store: FaultyStore, aut
         assert queue.handler({"Records": [record]}, None) == {"batchItemFailures": []}
     assert len(dead(store)) == 2
     assert strays(store) == []
+
+
+def test_a_writer_over_a_quota_hears_which_and_is_told_again_what_was_taken(
+    load: Load, store: FaultyStore, auth: str, tmp_path: Path
+) -> None:
+    (tmp_path / "theirs").write_text(THEIRS)
+    text = config(auth, more=", rate: 1KB/s, backlog: 1KB").text
+    publish(store, text.replace(f"{{queue: [{OTHER}]}}", f"{{by: api_key, secret: 'file:{tmp_path}/theirs'}}"))
+    shop, app, once = parse(text).streams["shop"], load("ingest_http"), {"Idempotency-Key": "once"}
+    theirs = debezium(3, "c", None, image("8"))
+    large = debezium(1, "c", None, image(v=json.dumps("x" * 1_500)))
+    assert answer(app, post(large, headers=once))[0] == 202
+
+    def refused(by: str) -> None:
+        found = app.handler(post(GOOD), None)
+        assert (found["statusCode"], int(found["headers"]["Retry-After"]) > 0) == (429, True)
+        assert by in found["body"]
+        assert answer(app, post(large, headers=once))[0] == 202  # taken before
+        assert answer(app, post(theirs, key=THEIRS, writer="other"))[0] == 202
+        queue = load("ingest_queue").handler({"Records": [message(GOOD, ACME, 1), message(theirs, OTHER, 2)]}, None)
+        waits = [one["itemIdentifier"] for one in queue["batchItemFailures"]]
+        assert waits == (["m1"] if "backlog" in by else [])
+
+    refused("streams.shop.writers.acme.rate")  # this process has taken too much at once
+    backlog.tell(store, shop, now())
+    refused("streams.shop.writers.acme.backlog")
 
 
 @pytest.mark.parametrize("table", ["orders", "private.orders", "public.customers", "PUBLIC.orders", "public.orders "])
