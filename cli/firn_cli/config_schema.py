@@ -19,6 +19,7 @@ from firn.config.model import AuthBy, SnapshotReads, Update, Way
 from firn.config.modes import fed
 from firn.config.pull_source import Plugin
 from firn.config.views_reader import Refresh
+from firn.config.writers import Outside
 from firn_cli.alert_shapes import alerts
 from firn_cli.json_shapes import (
     DECLARED,
@@ -150,7 +151,8 @@ def _stream() -> Schema:
             "op_field": text("Of plain rows: the field that tells deletes."),
             "delete_when": texts("Of plain rows: the values of op_field that make a delete, or a condition in SQL."),
             "job": text("Streams with the same name share their job runs.", "shared"),
-            "auth": _auth("Who may post; anybody the network lets through if left out."),
+            "auth": _auth("Who may post; anybody the network lets through if left out.", queue=True),
+            "writers": named("Senders that may write a part of it, by name.", _writer(), NAME),
             "accept": list_of("The ways in.", get_args(Way)),
             "max_tables": whole("How many tables the stream's patterns may make.", 1, 1_000_000, "1000"),
             "max_body": quantity(
@@ -307,14 +309,30 @@ def _view() -> Schema:
     )
 
 
-def _auth(about: str) -> Schema:
+def _auth(about: str, *, queue: bool = False) -> Schema:
+    ways = tuple(way for way in get_args(AuthBy) if queue or way != "queue")
+    told = {
+        "by": words("How senders are told apart.", ways, None),
+        "secret": text("Where the keys are: secretsmanager:NAME, ssm:/NAME or file:/PATH."),
+        "iam": texts("ARNs of those who may, with by: iam."),
+    }
+    if queue:
+        told["queue"] = texts("Who may send by queue: ids of roles (AROA…) and users (AIDA…).")
+    return section(about, told)
+
+
+def _writer() -> Schema:
     return section(
-        about,
+        "A sender that may write a part of the stream.",
         {
-            "by": words("How senders are told apart.", get_args(AuthBy), None),
-            "secret": text("Where the keys are: secretsmanager:NAME, ssm:/NAME or file:/PATH."),
-            "iam": texts("ARNs of those who may, with by: iam."),
+            "auth": _auth("How it is told.", queue=True),
+            "tables": texts("The source tables that it may write, or patterns with *; all if left out."),
+            "rows": text("What must be true of its rows, before and after: tenant_id = 7."),
+            "outside": words("What becomes of a change outside.", get_args(Outside), "refuse"),
+            "rate": quantity("Bytes of JSON a second that it may send.", r"^.+/\s*s\s*$", "any"),
+            "backlog": quantity("Bytes of JSON of its own that may wait for their commit.", SIZE, "any"),
         },
+        required=["auth"],
     )
 
 

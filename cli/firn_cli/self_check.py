@@ -111,6 +111,7 @@ class SelfCheck:
 
     def _queue(self) -> str:
         """One more row by the queue, where the stack has one for every stream."""
+        from firn.config.writers import refuses_queue
         from firn.deployment.delivery import queue_url
         from firn.log import layout, published_configs
         from firn.log.store import paths
@@ -119,7 +120,7 @@ class SelfCheck:
             return "not tried: no single queue serves every stream"
         store, prefix = self._stack.store(), layout.staged_prefix(self.name)
         known = published_configs.load(store, self._mine or "")
-        if (why := known.queue_refuses(self.name, self._stack.settings(starts=False).queue_stream)) is not None:
+        if (why := refuses_queue(known, self.name, self._stack.settings(starts=False).queue_stream)) is not None:
             return f"not tried: {why}"
         before = len(list(paths(store, prefix)))
         attribute = {"stream": {"DataType": "String", "StringValue": self.name}}

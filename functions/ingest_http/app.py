@@ -25,9 +25,9 @@ def post_stream(event: Mapping[str, Any], stream: str, table: str | None = None)
     """Stage the body's events. `table`: the source table of the rows in it."""
     settings, store, config, gate = staging()
     request, current, now = request_of(event), config(), datetime.now(UTC)
-    senders.check(current, stream, request, now)
+    writer = senders.check(current, stream, request, now)
     try:
-        done = stage_request(store, current, gate, stream, request, settings.limits, now, table)
+        done = stage_request(store, current, gate, stream, request, settings.limits, now, table, writer)
     except (BacklogFull, RateExceeded):
         count(metrics, stream, {Metric.THROTTLED: 1})
         raise
@@ -42,11 +42,11 @@ def post_stream(event: Mapping[str, Any], stream: str, table: str | None = None)
 
 def get_batch(event: Mapping[str, Any], batch: str) -> tuple[int, Any]:
     """What became of a batch."""
-    from firn.audit.batch_status import batch_status  # with what plans tables, which no POST needs
+    from firn.audit.batch_status import status_for  # with what plans tables, which no POST needs
 
     _, store, config, _ = staging()
-    senders.check(config(), batch.partition(".")[0], request_of(event), datetime.now(UTC))
-    status = batch_status(store, batch)
+    writer = senders.check(config(), batch.partition(".")[0], request_of(event), datetime.now(UTC))
+    status = status_for(store, batch, None if writer is None else writer.name)
     if status is None:
         raise RequestError(404, "unknown_batch", f"there is no batch {batch!r}; the answer to a POST has the id")
     return 200, status

@@ -3,6 +3,7 @@
 The stream is named by the message attribute `stream`, else by FIRN_QUEUE_STREAM; `table` names the source table of
 plain rows. A message that can't be read is dead-lettered and counts as handled; one of an unknown stream, or of one
 that takes no queue messages (`accept` in firn.yaml), fails alone, until SQS moves it to the queue's dead-letter queue;
+where the stream lists who may send (`queue`), a message of anybody else, by SQS's SenderId, is dead-lettered;
 while storage is away, or the stream's backlog is over its limit, all fail and SQS brings them again. A message that
 comes twice is staged once, by its id (ingest/queue.py).
 """
@@ -14,6 +15,7 @@ from typing import Any
 
 from aws_lambda_powertools import Logger, Metrics
 
+from firn.config.writers import refuses_queue
 from firn.errors import ConfigError, RequestError, TransientError, UnknownOutcome
 from firn.function_context import staging
 from firn.function_metrics import changes_of, count
@@ -52,18 +54,27 @@ def _attribute(record: Mapping[str, Any], name: str) -> str | None:
 def _stage(stream: str, records: list[Mapping[str, Any]]) -> list[str]:
     """Stage the messages of one stream -> the ids of those that SQS shall bring again."""
     messages = [
-        Message(r.get("messageId"), r["body"].encode("utf-8", "surrogatepass"), _attribute(r, "table")) for r in records
+        Message(
+            r.get("messageId"),
+            r["body"].encode("utf-8", "surrogatepass"),
+            _attribute(r, "table"),
+            (r.get("attributes") or {}).get("SenderId") or "",
+        )
+        for r in records
     ]
     settings, store, config, gate = staging()
     current, now = config(), datetime.now(UTC)
     known = stream_config(current, stream)
-    if (reason := current.queue_refuses(stream, settings.queue_stream)) is not None:
+    if (reason := refuses_queue(current, stream, settings.queue_stream)) is not None:
         count(metrics, stream, {Metric.REFUSED_MESSAGES: len(records)})
         raise RequestError(403, "not_accepted", reason)
     if (shut := gate.shut(stream, now)) is not None:
         count(metrics, stream, {Metric.THROTTLED: len(records)})
         raise refusal(shut, now)
-    taken = take(store, current, stream, messages, now=now, limits=settings.limits.events)
+    taken = take(
+        store, current, stream, messages, now=now, limits=settings.limits.events,
+        waits=lambda writer: gate.shut_for(stream, writer, now),
+    )  # fmt: skip
     counts = {Metric.DUPLICATE_MESSAGES: len(taken.duplicates), Metric.MESSAGES_AGAIN: len(taken.again)}
     size: dict[Metric, int] = {}
     done = taken.batch

@@ -59,6 +59,7 @@ _LINES: Final[Json] = {"type": "string", "description": "A JSON value a line."}
 _EVENTS: Final = {"application/json": _ANY_EVENTS, "application/x-ndjson": _LINES}
 _POST_HEADERS: Final = {
     "Idempotency-Key": "A retry under the same key is the same request: it is staged once, and answered as before.",
+    "X-Firn-Writer": "Which of the stream's writers sends it; `?writer=NAME` says the same.",
     "Content-Encoding": "`gzip`, `zstd` or `identity`.",
 }
 _RESULTS: Final = (
@@ -185,7 +186,7 @@ OPERATIONS: Final[Mapping[tuple[str, str], Operation]] = {
 _WHY: Final = {
     400: "The request can't be read; nothing was taken.",
     401: "The caller may not.",
-    403: "The stream takes no requests.",
+    403: "The stream takes no requests, or the writer may not write one of the changes.",
     404: "There is no such thing; the text lists what there is.",
     405: "Another method works here.",
     409: "It conflicts with an earlier request, or with what is kept.",

@@ -11,6 +11,9 @@ _STORE: Final = f"{_CORE}/log/store.py"
 _EPOCHS: Final = f"{_CORE}/log/epochs.py"
 _QUEUE: Final = f"{_CORE}/ingest/queue.py"
 _AUTH: Final = "tests/attacks/test_auth.py"
+_WRITERS: Final = "tests/attacks/test_writers.py"
+_OTHER_KEY: Final = "{a: {auth: {queue: [AROAACMEACMEACMEACME0]}, rows: \"region = 'eu'\"}}-not in the key"
+_STRANGER: Final = "AIDASTRANGERSTRANGER0"
 
 MUTANTS: Final = (
     Mutant(
@@ -31,10 +34,52 @@ MUTANTS: Final = (
     Mutant(
         "a queue message reaches a stream that knows its senders",
         "layers/core/python/firn/config/model.py",
-        'return ("http",) if self.auth is not None and self.auth.knows_senders else ("http", "sqs")',
-        'return ("http", "sqs")',
+        "sqs = any(auth.queue for auth in auths) or not any(auth.knows_senders for auth in auths)",
+        "sqs = True",
         (f"{_AUTH}::test_a_queue_message_reaches_no_stream_that_knows_its_senders",
          f"{_AUTH}::test_a_queue_of_a_streams_own_reaches_it_and_no_other"),
+    ),
+    Mutant(
+        "an image that says another tenant is not looked at where one says the writer's own",
+        f"{_CORE}/changes/row_scope.py",
+        "elif not _is_silent(condition, image):",
+        "elif name in by and not _is_silent(condition, image):",
+        (f"{_WRITERS}::test_what_is_not_the_writers_is_refused_whole",),
+    ),
+    Mutant(
+        "a truncate is within a writer's rows",
+        f"{_CORE}/changes/row_scope.py",
+        'if op == "t":',
+        'if op == "t" and after is None:',
+        (f"{_WRITERS}::test_what_is_not_the_writers_is_refused_whole",),
+    ),
+    Mutant(
+        "a writer is bound to columns that are not in a mirror's key",
+        f"{_CORE}/config/writers.py",
+        "return sorted(self.rows.fields - {*(key or ())}) if self.rows is not None else []",
+        "return []",
+        (f"{_WRITERS}::test_writers_that_bound_nothing_are_refused_at_publish[{_OTHER_KEY}]",),
+    ),
+    Mutant(
+        "a replay takes a dead letter whoever sent it",
+        f"{_CORE}/ingest/reprocess.py",
+        "parsed = _of_writer(parsed, settings, letter.writer)",
+        "pass",
+        (f"{_WRITERS}::test_a_replay_holds_a_letter_to_its_writer",),
+    ),
+    Mutant(
+        "a queue message is of the writer that it names itself",
+        "functions/ingest_queue/app.py",
+        '(r.get("attributes") or {}).get("SenderId") or "",',
+        '_attribute(r, "SenderId") or (r.get("attributes") or {}).get("SenderId") or "",',
+        (f"{_WRITERS}::test_a_queue_message_of_a_stranger_is_a_dead_letter_with_its_bytes[{_STRANGER}]",),
+    ),
+    Mutant(
+        "writers have their idempotency keys in common",
+        f"{_CORE}/log/receipts.py",
+        'return f"{kind}\\n{owner}" if owner else kind',
+        "return kind",
+        (f"{_WRITERS}::test_keys_of_one_writer_are_nothing_to_another",),
     ),
     Mutant(
         "a star in a caller's pattern passes a slash",
@@ -59,7 +104,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a queue message over a limit takes the good ones along",
-        _INGEST,
+        f"{_CORE}/ingest/message_batch.py",
         "        except (RequestError, EventError) as error:",
         "        except EventError as error:",
         (f"{_UNIT}/ingest/test_queue.py::test_a_message_of_too_many_events_is_one_dead_letter_beside_the_good_ones",),
@@ -89,7 +134,7 @@ MUTANTS: Final = (
     Mutant(
         "a retry of what was taken is refused by limits that came later",
         _INGEST,
-        "before = accepted_before(store, stream, body, key, key_header, table) if key else None",
+        "before = accepted_before(store, stream, body, key, key_header, table, writer) if key else None",
         "before = None",
         (f"{_UNIT}/ingest/test_accept.py"
          "::test_a_retry_of_what_was_taken_is_answered_so_whatever_the_limits_are_by_now[webhook-id]",),
@@ -288,15 +333,15 @@ MUTANTS: Final = (
     Mutant(
         "bytes of an epoch count for a stream's rate with each look",
         "layers/core/python/firn/log/backlog.py",
-        "counted=max(sealed, default=before.counted)",
-        "counted=before.counted",
+        "counted = max(sealed, default=before.counted)",
+        "counted = before.counted",
         ("tests/unit/log/test_backlog_gate.py::test_all_processes_together_come_to_the_streams_rate",),
     ),
     Mutant(
         "a stream's rate is kept by all streams of a process together",
         "layers/core/python/firn/log/backlog_gate.py",
-        "bucket = self._buckets[stream] = ByteBucket(rate, self._clock, burst=1.0)",
-        'bucket = self._buckets.setdefault("", ByteBucket(rate, self._clock, burst=1.0))',
+        "bucket = self._buckets[stream, writer] = ByteBucket(rate, self._clock, burst=1.0)",
+        'bucket = self._buckets.setdefault(("", ""), ByteBucket(rate, self._clock, burst=1.0))',
         ("tests/unit/log/test_backlog_gate.py::test_a_process_takes_the_bytes_of_its_streams_rate_within_a_tenth",),
     ),
     Mutant(

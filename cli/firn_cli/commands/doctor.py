@@ -203,6 +203,7 @@ def packages() -> Check:
 def configuration(file: Path) -> Check:
     """Does firn.yaml parse?"""
     from firn.config.reader import parse
+    from firn.config.writers import open_by_queue
     from firn.deployment.config_text import config_text
 
     if not file.is_file():
@@ -219,6 +220,7 @@ def configuration(file: Path) -> Check:
     pipelines = sum(len(stream.pipelines) for stream in config.streams.values())
     views = sum(len(stream.views) for stream in config.streams.values())
     more = "".join(f", {counted(n, word)}" for n, word in ((pipelines, "pipeline"), (views, "view")) if n)
+    more += "".join(f"; {line}" for line in open_by_queue(config))
     return Check(
         "config", True, f"{file}: {counted(len(config.streams), 'stream')}, {counted(tables, 'table rule')}{more}"
     )

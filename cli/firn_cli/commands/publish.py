@@ -34,6 +34,7 @@ def publish(store: "Store", file: Path, reach: "Reach | None", *, check: bool = 
     """
     from firn.config.reader import parse
     from firn.config.schema_changes import check_schemas
+    from firn.config.writers import open_by_queue
     from firn.deployment.config_text import config_text
     from firn.log import published_configs
     from firn_sql.configured import check_sql
@@ -53,7 +54,8 @@ def publish(store: "Store", file: Path, reach: "Reach | None", *, check: bool = 
         published_configs.wait_until_taken_up()  # also of what was published a moment ago: by `firn up`, or in vain
     if is_there:
         return f"{file} is the current configuration already ({new.sha[:12]})"
-    lines = [f"{'would publish' if check else 'published'} {file} as {new.sha[:12]}", *_changes(old, new)]
+    open_ones = [f"  {line}" for line in open_by_queue(new)]
+    lines = [f"{'would publish' if check else 'published'} {file} as {new.sha[:12]}", *_changes(old, new), *open_ones]
     return "\n".join(lines)
 
 

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 
 import boto3
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from firn_lake.catalogs.catalog import open_catalog
@@ -204,6 +206,58 @@ def test_queue_messages_that_name_no_stream_are_the_queue_stream_s(start: Callab
     while staged(running) < 1:
         assert time.monotonic() < deadline, (running.dir / "logs" / "ingest_queue.log").read_text()
         time.sleep(0.1)
+
+
+SENT_BY: str = "AIDAIT2UOQQY3AUEKVGXU"
+"""Whom the embedded SQS names as the sender of every message (moto's DEFAULT_SENDER_ID)."""
+
+
+def test_who_may_send_by_queue_and_as_which_writer(start: Callable[..., Running], tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("k" * 20)
+    rule = "tables: {public.orders: {to: shop.orders, key: [id]}}"
+    (tmp_path / "firn.yaml").write_text(f"""
+streams:
+  shop:
+    writers:
+      acme: {{auth: {{by: api_key, secret: 'file:{tmp_path}/key', queue: [{SENT_BY}]}}, rows: 'id IN (1, 2)'}}
+    {rule}
+  strange: {{auth: {{queue: [AROASTRANGERSTRANGER0]}}, {rule.replace("shop.", "strange.")}}}
+""")
+    running = start().ready()
+
+    def post(event: dict[str, Any], **headers: str) -> int:
+        url = f"{running.about['url']}/v1/streams/shop?writer=acme"
+        told = {"Content-Type": "application/json", **headers}
+        request = urllib.request.Request(url, json.dumps(event).encode(), told, method="POST")
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            return error.code
+
+    told = [post(change(1)), *(post(change(n), **{"X-Api-Key": "k" * 20}) for n in (3, 1))]
+    assert told == [401, 403, 202]
+    for stream, n in (("shop", 2), ("shop", 3), ("strange", 1)):
+        running.client("sqs").send_message(
+            QueueUrl=running.about["queues"]["Queue"],
+            MessageBody=json.dumps(change(n)),
+            MessageAttributes={"stream": {"DataType": "String", "StringValue": stream}},
+        )
+
+    def dead() -> dict[str, bytes]:
+        files = (running.dir / "staging" / "dead").rglob("*.parquet")
+        rows = [row for file in files for row in pq.read_table(file).to_pylist()]
+        return {f"{row['stream']} {row['_dlq_reason']} {row.get('writer')}": row["original"] for row in rows}
+
+    deadline = time.monotonic() + 30
+    while len(dead()) < 2 or staged(running) < 3:
+        assert time.monotonic() < deadline, (running.dir / "logs" / "ingest_queue.log").read_text()
+        time.sleep(0.1)
+    assert dead().keys() == {"shop outside_writer acme", "strange sender_not_allowed None"}
+    assert dead()["strange sender_not_allowed None"] == json.dumps(change(1)).encode()
+    files = (running.dir / "staging" / "staged").rglob("*.parquet")
+    rows = [row for file in files for row in pq.read_table(file).to_pylist()]
+    assert sorted(json.loads(row["after"])["id"] for row in rows) == [1, 2]
 
 
 def test_tables_are_read_over_http_by_who_is_on_this_machine(start: Callable[..., Running]) -> None:

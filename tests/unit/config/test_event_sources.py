@@ -4,6 +4,7 @@ import pytest
 
 from firn.config.event_sources import Kafka, Registry, fed_by_arn, fed_by_topic
 from firn.config.reader import parse
+from firn.config.writers import refuses_queue
 from firn.errors import ConfigError
 
 STREAM = "arn:aws:kinesis:eu-central-1:123456789012:stream/orders"
@@ -44,7 +45,7 @@ def test_a_topic_finds_its_stream_by_its_own_name_then_by_the_longest_pattern() 
 def test_a_stream_that_an_event_source_feeds_takes_nothing_else_unless_it_says_so() -> None:
     config = parse(of(a=f"kinesis: '{STREAM}'", b=f"dynamodb: '{TABLE}', accept: [http]", c="envelope: auto"))
     assert [config.streams[name].ways for name in "abc"] == [(), ("http",), ("http", "sqs")]
-    assert config.queue_refuses("a", "a") is not None
+    assert refuses_queue(config, "a", "a") is not None
 
 
 def test_a_registry_says_where_its_secret_is() -> None:

@@ -79,6 +79,20 @@ class BatchStatus(msgspec.Struct, frozen=True):
     expired: bool = False
 
 
+def status_for(store: Store, batch: str, writer: str | None) -> BatchStatus | None:
+    """The batch's state as a writer of its stream may see it: if all of it is its own, as the staged object says, and
+    without what may tell of others. `writer` None: of one who may post all of the stream. Raises as `batch_status`."""
+    if writer is None:
+        return batch_status(store, batch)
+    meta = read_meta(store, layout.staged_path(batch)) if layout.is_batch_id(batch) else None
+    found = batch_status(store, batch) if meta is not None and set(meta.writers) == {writer} else None
+    if found is None:
+        return None
+    held = None if found.quarantine is None else "it waits for a person"
+    targets = [msgspec.structs.replace(one, why=None) for one in found.targets]
+    return msgspec.structs.replace(found, snapshots=None, quarantine=held, targets=targets)
+
+
 def batch_status(store: Store, batch: str) -> BatchStatus | None:
     """The batch's state, None if it is neither staged nor in an epoch. Raises StorageUnavailable, UnreadableBatch."""
     if not layout.is_batch_id(batch):

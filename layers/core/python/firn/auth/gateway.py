@@ -46,7 +46,8 @@ def request_of(event: Mapping[str, Any]) -> Request:
     # A REST API says it in `identity`, a function URL in `authorizer`.
     by_url = (context.get("authorizer") or {}).get("iam")
     caller = (context.get("identity") or {}).get("userArn") or (by_url or {}).get("userArn") or ""
-    return Request(headers, _raw_body(event), caller)
+    writer = parameters_of(event).get("writer") or headers.get("x-firn-writer", "")
+    return Request(headers, _raw_body(event), caller, writer)
 
 
 def parameters_of(event: Mapping[str, Any]) -> dict[str, str]:

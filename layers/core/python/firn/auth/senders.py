@@ -5,13 +5,16 @@ import hmac
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from firn.auth import signatures
 from firn.auth.secrets import Secrets
 from firn.config.callers import is_one_of
 from firn.config.model import Auth, Config
-from firn.errors import ConfigError, RequestError, TransientError
+from firn.errors import ConfigError, FirnError, RequestError, TransientError
+
+if TYPE_CHECKING:
+    from firn.config.writers import Writer
 
 SHORTEST_API_KEY: Final = 20  # characters
 # One text for every reason: an unknown stream, a wrong secret and an old signature look alike from outside.
@@ -33,11 +36,13 @@ class Unauthorized(RequestError):
 @dataclass(frozen=True)
 class Request:
     """What tells who sent a request. `headers`: names in lower case; `body`: as sent; `caller`: the ARN of who signed
-    it for AWS, which has checked that and let it through; "" for any other."""
+    it for AWS, which has checked that and let it through; "" for any other. `writer`: which of a stream's writers it
+    says that it is, "" for none; its secret has to show it."""
 
     headers: Mapping[str, str]
     body: bytes
     caller: str = ""
+    writer: str = ""
 
 
 class Senders:
@@ -46,28 +51,46 @@ class Senders:
     def __init__(self, secrets: Secrets | None = None) -> None:
         self._secrets = secrets or Secrets()
 
-    def check(self, config: Config, stream: str, request: Request, now: datetime) -> None:
-        """Raises Unauthorized unless the request is from one who may; for an unknown stream too, if any stream asks who
-        sends. Raises TransientError, ConfigError if a secret can't be had."""
+    def check(self, config: Config, stream: str, request: Request, now: datetime) -> "Writer | None":
+        """The writer that the request is from, None if it may write all of the stream.
+
+        Raises Unauthorized unless it is from one who may; for an unknown stream too, if any stream asks who sends.
+        Raises TransientError, ConfigError if a secret can't be had.
+        """
         found = config.streams.get(stream)
         if found is None:
-            if any(other.auth for other in config.streams.values()):
-                signatures.fault(request.headers, request.body, [_NO_KEY], now)  # takes as long as a wrong secret does
-                raise Unauthorized("unknown stream")
-        elif (auth := found.auth) is not None and (reason := self.fault(auth, request, now)) is not None:
+            if any(other.auth or other.writers for other in config.streams.values()):
+                self._unknown(request, now, "unknown stream")
+            return None
+        writer, auth = None, found.auth
+        if found.writers and request.writer:  # one look, however many there are: who sends says which it is
+            if (writer := found.writers.get(request.writer)) is None:
+                self._unknown(request, now, "unknown writer")
+            auth = writer.auth if writer is not None else None
+        elif found.writers and auth is None:
+            self._unknown(request, now, "it names no writer (?writer=NAME, or x-firn-writer)")
+        if auth is not None and (reason := self.fault(auth, request, now)) is not None:
             raise Unauthorized(reason)
+        return writer
 
-    def open_to(self, config: Config, streams: Iterable[str], request: Request, now: datetime) -> list[str]:
-        """Those of the streams for which `check` lets the request through.
+    def _unknown(self, request: Request, now: datetime, reason: str) -> None:
+        """Raises Unauthorized, and takes as long as a wrong secret does."""
+        signatures.fault(request.headers, request.body, [_NO_KEY], now)
+        raise Unauthorized(reason)
+
+    def open_to(
+        self, config: Config, streams: Iterable[str], request: Request, now: datetime
+    ) -> "dict[str, Writer | None]":
+        """Those of the streams for which `check` lets the request through, and the writer that it is from.
 
         A stream whose secret can't be had is left out, unless nothing is left: it is nobody else's trouble. Raises
         TransientError, ConfigError then.
         """
-        found, trouble = [], None
+        found: dict[str, Writer | None] = {}
+        trouble: FirnError | None = None
         for stream in streams:
             try:
-                self.check(config, stream, request, now)
-                found.append(stream)
+                found[stream] = self.check(config, stream, request, now)
             except Unauthorized:
                 continue
             except (TransientError, ConfigError) as error:
@@ -77,15 +100,20 @@ class Senders:
         return found
 
     def check_any(self, config: Config, streams: Iterable[str], request: Request, now: datetime) -> None:
-        """Raises as `check` unless the request is from one who may post to one of the streams; of none, as for an
+        """Raises as `check` unless the request is from one who may post all of one of the streams; of none, as for an
         unknown stream."""
         names = sorted(streams) or [""]
-        if not self.open_to(config, names, request, now):
+        found = self.open_to(config, names, request, now)
+        if not found:
             self.check(config, names[0], request, now)
+        elif None not in found.values():
+            raise Unauthorized("a writer may write a part of the stream, and this is about all of it")
 
     def fault(self, auth: Auth, request: Request, now: datetime) -> str | None:
         """Why the request is not one that `auth` lets through; None if it is. Raises TransientError, ConfigError."""
         match auth.by:
+            case "queue":
+                return "who sends by queue only"
             case "iam":
                 return _caller_fault(request.caller, auth.callers)
             case "api_key":

@@ -71,7 +71,7 @@ class Rejected(msgspec.Struct, frozen=True):
     """An event that can't be taken: a dead letter. `index` is its place in the request, from 0, where an event that
     holds several takes as many; `original` is then its part alone (envelopes/parts.py). `change` is there if it
     was read well and refused afterwards, for its table. `table`: the source table that the request named; `record`: the
-    record of a stream that held it."""
+    record of a stream that held it; `writer`: the name of who sent it, if it may write a part of the stream only."""
 
     index: int
     code: str
@@ -80,6 +80,7 @@ class Rejected(msgspec.Struct, frozen=True):
     change: Change | None = None
     table: str | None = None
     record: Record | None = None
+    writer: str | None = None
 
 
 class Parsed(msgspec.Struct, frozen=True):

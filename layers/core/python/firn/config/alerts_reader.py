@@ -82,10 +82,9 @@ def _target(name: str, section: Section, streams: Mapping[str, StreamConfig]) ->
     if is_same_place(address, secret):
         section.note("secret", "is the place of the URL; the signing key is another secret")
     for stream in streams.values():
-        if stream.auth is not None and is_same_place(secret, stream.auth.secret):
-            section.note(
-                "secret", f"is the secret of the stream {stream.name} too: who checks alerts could post; make another"
-            )
+        for whose, auth in stream.auths():
+            if is_same_place(secret, auth.secret):
+                section.note("secret", f"is the secret of {whose} too: who checks alerts could post; make another")
     return Webhook(name, address, secret)
 
 

@@ -55,4 +55,5 @@ def _others(
         yield "console.auth", found["look"]
     if right == "act":
         yield "console.events.auth", found["events"]
-    yield from ((f"the stream {stream.name}", stream.auth) for stream in streams.values())
+    for stream in streams.values():
+        yield from stream.auths()

@@ -5,7 +5,7 @@ once it has a configuration to read.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -41,11 +41,12 @@ if TYPE_CHECKING:
     from firn.config.reader_scopes import ScopedReaders
     from firn.config.sharding import Sharding
     from firn.config.views import View
+    from firn.config.writers import Writer
 
 SnapshotReads = Literal["upsert", "ignore"]
 Write = Literal["merge-on-read", "copy-on-write"]
 Update = Literal["replace", "patch"]
-AuthBy = Literal["iam", "api_key", "signature"]
+AuthBy = Literal["iam", "api_key", "signature", "queue"]
 Way = Literal["http", "sqs"]
 Bloom = tuple[str, ...] | Literal["key"]
 CatalogType = Literal["sql", "glue", "rest", "hive", "nessie"]
@@ -91,11 +92,13 @@ class BacklogLimit:
 class Auth:
     """Who may post to a stream, or read tables: whoever AWS IAM lets through, or who has a key. `secret`: the place of
     the keys (firn.auth.secrets), "" for iam. `callers`: the ARNs that iam is narrowed to (firn.config.callers),
-    none: whoever is let through."""
+    none: whoever is let through. `queue`: SQS's ids of who may send by queue (by: queue: they alone, and by no other
+    way); none: whoever may send to the queue, if the stream takes its messages."""
 
     by: AuthBy
     secret: str = ""
     callers: tuple[str, ...] = ()
+    queue: tuple[str, ...] = ()
 
     @property
     def knows_senders(self) -> bool:
@@ -223,6 +226,7 @@ class StreamConfig:
     commits: bool = False  # known of the stream, not of the file: firn.quarantine.rules.tells_commits
     job: str = "shared"
     auth: Auth | None = None
+    writers: "Mapping[str, Writer]" = field(default_factory=dict)
     accept: tuple[Way, ...] | None = None
     max_tables: int = 1_000  # those that firn.yaml names one by one are never too many
     pipelines: "tuple[Pipeline, ...]" = ()
@@ -231,16 +235,26 @@ class StreamConfig:
     rate: int | None = None  # bytes of JSON a second; None: any
     fed_by: EventSources = NOTHING
 
-    @property
+    @cached_property
     def ways(self) -> tuple[Way, ...]:
-        """The ways by which it takes events from senders. A queue message does not say who sent it: a stream that tells
-        one sender from another takes none, and one that an event source feeds takes neither, unless `accept` says so.
-        """
+        """The ways by which it takes events from senders. The queue's policy does not say who may write this stream:
+        one that tells one sender from another takes queue messages only of those whom it lists, and one that an event
+        source feeds takes neither way, unless `accept` says so."""
         if self.accept is not None:
             return self.accept
         if self.fed_by.kind is not None:
             return ()
-        return ("http",) if self.auth is not None and self.auth.knows_senders else ("http", "sqs")
+        auths = [auth for _, auth in self.auths()]
+        http = not auths or any(auth.by != "queue" for auth in auths)
+        sqs = any(auth.queue for auth in auths) or not any(auth.knows_senders for auth in auths)
+        return (*(("http",) if http else ()), *(("sqs",) if sqs else ()))
+
+    def auths(self) -> Iterator[tuple[str, Auth]]:
+        """Who may post to it, by their place in firn.yaml: the stream's own `auth`, its writers'."""
+        if self.auth is not None:
+            yield f"the stream {self.name}", self.auth
+        for writer in self.writers.values():
+            yield f"the writer {writer.name} of the stream {self.name}", writer.auth
 
     @cached_property
     def has_schemas(self) -> bool:
@@ -385,18 +399,3 @@ class Config:
         """The streams whose changes are committed by the same job runs as those of `stream`, itself among them."""
         mine = self.streams.get(stream)
         return tuple(name for name, other in self.streams.items() if mine is not None and other.job == mine.job)
-
-    def queue_refuses(self, stream: str, queue_stream: str) -> str | None:
-        """Why a queue message for a stream of this file is not taken, None if it is.
-
-        queue_stream  the stream of messages that name none (FIRN_QUEUE_STREAM). One that takes no queue messages
-                      otherwise, and says nothing else in `accept`, makes the queue its own: all messages are for it
-        """
-        own = self.streams.get(queue_stream)
-        if own is not None and own.accept is None and own.fed_by.kind is None and "sqs" not in own.ways:
-            return (
-                None if stream == own.name else f"the queue is that of the stream {own.name} alone (FIRN_QUEUE_STREAM)"
-            )
-        if "sqs" in self.streams[stream].ways:
-            return None
-        return f"the stream {stream} takes no queue messages: write accept: [http, sqs] into firn.yaml if it shall"

@@ -17,7 +17,7 @@ from firn.changes.decode.source_encodings import (
 from firn.changes.envelopes import registry
 from firn.config import quantities
 from firn.config.alerts_reader import read_alerts
-from firn.config.auth_reader import check_signing_secrets, read_accept, read_auth, read_readers
+from firn.config.auth_reader import check_signing_secrets, check_ways, read_accept, read_auth, read_readers
 from firn.config.catalogs import CREDENTIAL_PLACE, KINDS, check_uri
 from firn.config.column_renames import check_order
 from firn.config.console_access import ConsoleAccess, read_console
@@ -55,6 +55,7 @@ from firn.config.yaml_tree import YamlProblem, read
 
 if TYPE_CHECKING:
     from firn.config.reader_scopes import ScopedReaders
+    from firn.config.writers import Writer
 
 _STREAM_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _MOST_EVENTS: Final = 10**12
@@ -67,8 +68,8 @@ _TOP_KEYS: Final = (
 )  # fmt: skip
 _STREAM_KEYS: Final = (
     "envelope", "unavailable_value", "commit", "backlog", "debezium", "out_of_range", "generation", "order_by",
-    "table_by", "op_field", "delete_when", "job", "auth", "accept", "max_tables", "max_body", "rate", "tables",
-    "pipelines", *EVENT_SOURCES,
+    "table_by", "op_field", "delete_when", "job", "auth", "writers", "accept", "max_tables", "max_body", "rate",
+    "tables", "pipelines", *EVENT_SOURCES,
 )  # fmt: skip
 _COMMIT_KEYS: Final = ("every", "size", "fresh", "linger", "max_size", "max_events")
 _BACKLOG_KEYS: Final = ("bytes", "events", "age")
@@ -184,6 +185,7 @@ def _streams(top: Section, care: Care) -> dict[str, StreamConfig]:
                 name, f"is not a stream name; write a-z, 0-9, _ and - only, {_as_stream_name(name)} for example"
             )
         streams[name] = _stream(name, section.section(name), placed, care, files)
+        _check_senders(section.section(name), streams[name])
     check_targets(placed, top.problems)
     check_event_sources(section, streams)
     if not top.problems.published:
@@ -237,7 +239,8 @@ def _stream(name: str, section: Section, placed: list[Placed], care: Care, files
         delete_when=rows.delete_when,
         delete_if=rows.delete_if,
         job=section.text("job", "a name; streams that give the same one share their job runs") or StreamConfig.job,
-        auth=read_auth(section.section("auth")),
+        auth=read_auth(section.section("auth"), queue=True),
+        writers=_writers(section),
         accept=read_accept(section),
         max_tables=section.integer("max_tables", 1, _MAX_TABLES, StreamConfig.max_tables),
         rate=section.parsed("rate", quantities.rate, None, "5MB/s"),
@@ -247,6 +250,22 @@ def _stream(name: str, section: Section, placed: list[Placed], care: Care, files
     further = read_further_targets(section.section("tables"), settings, placed)
     pipelines = read_pipelines(section.section("pipelines"), settings, placed, care)
     return replace(settings, pipelines=(*further, *pipelines))
+
+
+def _writers(section: Section) -> "Mapping[str, Writer]":
+    if "writers" not in section.names:
+        return {}
+    from firn.config.writers_reader import read_writers  # few streams have some
+
+    return read_writers(section)
+
+
+def _check_senders(section: Section, stream: StreamConfig) -> None:
+    check_ways(section, stream.auth, stream.accept)
+    if stream.writers:
+        from firn.config.writers_reader import check_writers
+
+        check_writers(section, stream)
 
 
 def _order_by(section: Section) -> tuple[str, ...]:

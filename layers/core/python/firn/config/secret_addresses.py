@@ -42,6 +42,29 @@ def checked_place(text: str) -> str:
     return text.strip()
 
 
+class SecretPlaces:
+    """Who holds which secrets, for many: finding one that may be the same costs one look, not a look at each."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], list[tuple[str, str]]] = {}
+
+    def add(self, text: str, holder: str) -> None:
+        """A place that `place_of` reads."""
+        for name in _names(text):
+            self._known.setdefault(name, []).append((text, holder))
+
+    def holder(self, text: str) -> str | None:
+        """Who holds a secret that may be the one at this place; None: nobody."""
+        near = (one for name in _names(text) for one in self._known.get(name, ()))
+        return next((holder for other, holder in near if is_same_place(text, other)), None)
+
+
+def _names(text: str) -> set[tuple[str, str]]:
+    """Two places that may be the same share one of these."""
+    store, _, name = _plain(place_of(text))
+    return {(store, name), (store, _SUFFIX.sub("", name))}
+
+
 def is_same_place(one: str, other: str) -> bool:
     """Whether two texts that `place_of` reads may name one secret, by name or by ARN. "" names none."""
     if not (one and other):

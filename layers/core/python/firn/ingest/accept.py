@@ -10,13 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from hashlib import sha256
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from firn.changes.change import COLUMNS, Parsed, Rejected
-from firn.changes.envelopes.json_text import count_alone
-from firn.changes.envelopes.limits import LIMITS, NO_LIMITS, EventLimits
+from firn.changes.change import Parsed, Rejected
+from firn.changes.envelopes.limits import LIMITS, EventLimits
 from firn.changes.envelopes.registry import KNOWN
 from firn.changes.envelopes.table_hint import table_named_in
 from firn.changes.record import Record
@@ -24,11 +23,15 @@ from firn.config.model import Config, StreamConfig
 from firn.errors import EventError, RequestError, StorageUnavailable
 from firn.ingest import reading
 from firn.ingest.bodies import Content
+from firn.ingest.message_batch import Received, together
 from firn.ingest.schema_check import versions
 from firn.log import layout, published_configs, receipts
 from firn.log.batches import FORMAT, BatchMeta, read_meta, write_batch
 from firn.log.dead_letters.letters import DeadLetter, change_at, read_dead, rebuilt, staged_change, write_dead
 from firn.log.store import Store, put_if_absent
+
+if TYPE_CHECKING:
+    from firn.config.writers import Writer
 
 MAX_ERRORS: Final = 100  # listed in one answer; the dead letters hold them all
 MAX_MESSAGE: Final = 1_000  # characters of what is said of one event, which may quote what it holds
@@ -70,28 +73,32 @@ def accept(
     limits: EventLimits = LIMITS,
     random: Random = os.urandom,
     table: str | None = None,
+    writer: "Writer | None" = None,
 ) -> Accepted:
     """Stage one request. `body`: JSON or NDJSON, inflated. `key`: its idempotency key, from `key_header`. `now`: aware.
-    `table`: the source table that the request names, of rows.
+    `table`: the source table that the request names, of rows. `writer`: whom it is from, if that may write a part.
 
-    Raises RequestError (400 unreadable, 404 unknown stream or table, 409 key used for another body or table, 413 more
-    than `limits`), StorageUnavailable or UnknownOutcome; after any of them nothing is acknowledged, and the sender may
-    send again.
+    Raises RequestError (400 unreadable, 403 outside of what the writer may write, 404 unknown stream or table, 409 key
+    used for another body or table, 413 more than `limits`), StorageUnavailable or UnknownOutcome; after any of
+    them nothing is acknowledged, and the sender may send again.
     """
     settings = stream_config(config, stream)
     # Judged before its key is used: a corrected body may come under the same key.
     try:
-        made = _batch_of(config, settings, body, content, layout.batch_id(stream, now, random(8)), limits, table)
+        made = _batch_of(
+            config, settings, body, content, layout.batch_id(stream, now, random(8)), limits, table, writer
+        )
     except RequestError:
         # Limits and envelope may be others than when it was taken: its sender was told 202, and is told so again.
-        before = accepted_before(store, stream, body, key, key_header, table) if key else None
+        before = accepted_before(store, stream, body, key, key_header, table, writer) if key else None
         if before is None:
             raise
         return before
     if key is None:
         return _stage(store, made, duplicate=False)
     claimed = _claimed(body, table)
-    receipt, used = receipts.claim(store, key, claimed, made.meta.batch, key_header, config.sha)
+    whose = _owner(writer)
+    receipt, used = receipts.claim(store, key, claimed, made.meta.batch, key_header, config.sha, owner=whose)
     if not used:
         return _stage(store, made, duplicate=False)
     if meta := read_meta(store, layout.staged_path(receipt.batch)):
@@ -100,7 +107,8 @@ def accept(
         # The first try died between its dead letters and its batch: the batch has to go with those letters.
         config = published_configs.load(store, receipt.config)
         settings = stream_config(config, stream)
-    return _stage(store, _batch_of(config, settings, body, content, receipt.batch, limits, table), duplicate=True)
+    again = _batch_of(config, settings, body, content, receipt.batch, limits, table, writer)
+    return _stage(store, again, duplicate=True)
 
 
 def accepted_before(
@@ -110,14 +118,20 @@ def accepted_before(
     key: str,
     key_header: receipts.Header = "Idempotency-Key",
     table: str | None = None,
+    writer: "Writer | None" = None,
 ) -> Accepted | None:
     """The answer that an earlier try of this request had, or should have had; None if it has to be staged yet.
 
     Writes nothing. Raises StorageUnavailable.
     """
-    receipt = receipts.find(store, stream, key, _claimed(body, table), key_header)
+    receipt = receipts.find(store, stream, key, _claimed(body, table), key_header, owner=_owner(writer))
     meta = None if receipt is None else read_meta(store, layout.staged_path(receipt.batch))
     return None if meta is None else _answer_again(store, meta)
+
+
+def _owner(writer: "Writer | None") -> str:
+    """Whose keys: one writer's are nothing to another's."""
+    return "" if writer is None else writer.name
 
 
 def _claimed(body: bytes, table: str | None) -> bytes:
@@ -135,6 +149,7 @@ def accept_messages(
     *,
     tables: Sequence[str | None] = (),
     records: Sequence[Record] = (),
+    writers: "Sequence[Writer | None]" = (),
     now: datetime,
     batch: str | None = None,
     refused: Mapping[int, EventError] | None = None,
@@ -146,38 +161,35 @@ def accept_messages(
 
     Events are numbered through all messages. `tables`: the source table that each names, if any does; it counts for
     rows. `records`: the record of a stream that each is the value of. `batch`: the id to stage them under (None: a new
-    one). `refused`: messages (by place) that are dead letters whatever is in them. Without receipts: ingest/queue.py
+    one). `writers`: whom each is from, if that may write a part of the stream: what is outside is a dead letter.
+    `refused`: messages (by place) that are dead letters whatever is in them. Without receipts: ingest/queue.py
     adds them. `duplicate` in the answer means that another object was there first, and nothing was staged. Raises
     RequestError (404 unknown stream), StorageUnavailable, UnknownOutcome.
     """
     settings = stream_config(config, stream)
     batch = batch or layout.batch_id(stream, now, random(8))
-    columns: dict[str, list[object]] = {name: [] for name in COLUMNS}
-    ignored: Counter[str] = Counter()
-    rejected: list[Rejected] = []
-    start = 0
-    for place, message in enumerate(messages):
-        table = tables[place] if tables and KNOWN.bare(settings.envelope) else None
-        record = records[place] if records else None
-        try:
-            if refused and place in refused:
-                raise refused[place]
-            parsed = reading.read(message, settings, "auto", limits, batch, table, start, record)
-            limits.check_tables(len(set(parsed.table)))
-        except (RequestError, EventError) as error:
-            rejected.append(Rejected(start, error.code, str(error), message, table=table, record=record))
-            # Rows that come back one day get numbers of their own (reprocess.py).
-            start += _numbers(message, settings)
-            continue
-        for name in COLUMNS:
-            columns[name] += getattr(parsed, name)
-        columns["index"][len(columns["index"]) - len(parsed) :] = [start + i for i in parsed.index]
-        ignored.update(parsed.ignored)
-        rejected += [msgspec.structs.replace(r, index=start + r.index) for r in parsed.rejected]
-        start += len(parsed) + sum(parsed.ignored.values()) + len(parsed.rejected)
-    whole = Parsed(**columns, ignored=dict(ignored), rejected=rejected)  # type: ignore[arg-type]
-    size = sum(map(len, messages))
-    return _stage(store, _made(config, settings, whole, batch, None, size), duplicate=False)
+    each = [
+        Received(
+            message,
+            tables[place] if tables and KNOWN.bare(settings.envelope) else None,
+            records[place] if records else None,
+            writers[place] if writers else None,
+            refused.get(place) if refused else None,
+        )
+        for place, message in enumerate(messages)
+    ]
+    whole, starts = together(each, settings, batch, limits)
+    sent: Counter[str] = Counter()
+    for one in each:
+        if one.writer is not None:
+            sent[one.writer.name] += len(one.body)
+    made = _made(config, settings, whole, batch, None, sum(map(len, messages)), writers=sent)
+    if sent:
+        from firn.ingest.writer_scope import named
+
+        letters = named(made.letters, [(start, one.writer) for start, one in zip(starts, each, strict=True)])
+        made = made._replace(letters=letters)
+    return _stage(store, made, duplicate=False)
 
 
 def accept_part(store: Store, config: Config, stream: str, parsed: Parsed, batch: str, plan: str) -> Accepted:
@@ -189,13 +201,6 @@ def accept_part(store: Store, config: Config, stream: str, parsed: Parsed, batch
     settings = stream_config(config, stream)
     size = sum(len(image or b"") for column in (parsed.before, parsed.after) for image in column)
     return _stage(store, _made(config, settings, parsed, batch, None, size, plan), duplicate=False)
-
-
-def _numbers(message: bytes, settings: StreamConfig) -> int:
-    """How many numbers a message that is refused whole takes: at least as many as what it holds may count by."""
-    if KNOWN.bare(settings.envelope):
-        return max(1, count_alone(message, NO_LIMITS))
-    return max(1, message.count(b"{")) if KNOWN.may_lack_order(settings.envelope) else 1
 
 
 def stream_config(config: Config, stream: str) -> StreamConfig:
@@ -223,11 +228,18 @@ def _batch_of(
     batch: str,
     limits: EventLimits,
     table: str | None,
+    writer: "Writer | None",
 ) -> _Made:
     """The way of one body: its envelope recognised and read into changes, these routed by the tables' rules, and
-    written as a batch with its dead letters. Raises RequestError 400, 413."""
+    written as a batch with its dead letters. Raises RequestError 400, 403, 413."""
     parsed = reading.read(body, settings, content, limits, batch, table)
-    return _made(config, settings, parsed, batch, limits, len(body))
+    if writer is None:
+        return _made(config, settings, parsed, batch, limits, len(body))
+    from firn.ingest.writer_scope import bound, named  # few streams have writers
+
+    parsed = bound(parsed, settings, writer, limits)
+    made = _made(config, settings, parsed, batch, limits, len(body), writers={writer.name: len(body)})
+    return made._replace(letters=named(made.letters, [(0, writer)]))
 
 
 def _made(
@@ -238,6 +250,7 @@ def _made(
     limits: EventLimits | None,
     size: int,
     plan: str | None = None,
+    writers: Mapping[str, int] = {},
 ) -> _Made:
     """All bytes follow from the arguments, so that a repeat writes the same. `size`: of the JSON. Raises RequestError
     400, 413."""
@@ -247,7 +260,7 @@ def _made(
     meta = BatchMeta(
         FORMAT, settings.name, batch, layout.instant(received), config.sha,
         len(parsed), len(parsed.rejected), parsed.ignored, tables, json=size if settings.rate else 0,
-        schemas=versions(settings, sorted(named)), plan=plan,
+        schemas=versions(settings, sorted(named)), plan=plan, writers=dict(writers),
     )  # fmt: skip
     try:
         data = write_batch(parsed, meta)
@@ -286,6 +299,7 @@ def dead_letters(rejected: Sequence[Rejected], settings: StreamConfig, batch: st
             change=staged_change(r.change) if r.change else None,
             generation=settings.generation,
             record=r.record,
+            writer=r.writer,
         )
         for r in rejected
     ]

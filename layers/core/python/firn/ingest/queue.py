@@ -18,7 +18,7 @@ for it. A message that alone holds too many is a dead letter (docs/adr/0038-limi
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -29,8 +29,10 @@ from firn.changes.change import Parsed
 from firn.changes.envelopes.json_text import count_alone
 from firn.changes.envelopes.limits import LIMITS, EventLimits
 from firn.config.model import Config
+from firn.config.writers import Writer
 from firn.errors import EventError
 from firn.ingest.accept import Accepted, Random, accept_messages, stream_config
+from firn.ingest.writer_scope import QueueSenders
 from firn.log import layout, receipts
 from firn.log.batches import FORMAT, BatchMeta, UnreadableBatch, read_meta, write_batch
 from firn.log.store import Store, put_if_absent
@@ -46,11 +48,12 @@ _AT_ONCE: Final = 16  # claims in flight: a Lambda batch of 100 messages takes s
 
 class Message(NamedTuple):
     """A queue message. `id`: the queue's, None where it gives none; such a message is staged without a receipt.
-    `table`: the source table that it names, of rows."""
+    `table`: the source table that it names, of rows; `sender`: who sent it, as SQS says (SenderId)."""
 
     id: str | None
     body: bytes
     table: str | None = None
+    sender: str = ""
 
 
 @dataclass(frozen=True)
@@ -98,14 +101,37 @@ def take(
     limits: EventLimits = LIMITS,
     random: Random = os.urandom,
     patience: timedelta = PATIENCE,
+    waits: Callable[[Writer], object] = lambda _: None,
 ) -> Taken:
-    """Stage the messages of one stream that no other delivery has staged, as one batch. `now`: aware.
+    """Stage the messages of one stream that no other delivery has staged, as one batch. `now`: aware. `waits`: whether
+    a writer's messages wait in the queue for now.
 
-    A message that can't be read, that holds more than `limits`, or whose id came before with another body
-    (`message_conflict`), becomes a dead letter of that batch. Raises RequestError (404 unknown stream),
-    StorageUnavailable, UnknownOutcome: all have to come again.
+    A message that can't be read, that holds more than `limits`, from one who may not send it (`sender_not_allowed`), or
+    whose id came before with another body (`message_conflict`), becomes a dead letter of that batch. Raises
+    RequestError (404 unknown stream), StorageUnavailable, UnknownOutcome: all have to come again.
     """
-    stream_config(config, stream)
+    senders = QueueSenders(stream_config(config, stream))
+    sent = [senders.of(message.sender) for message in messages]
+    ready = [place for place, (writer, _) in enumerate(sent) if writer is None or not waits(writer)]
+    late = sorted({*range(len(messages))} - {*ready})
+    mine = [(messages[place], *sent[place]) for place in ready]
+    done = _take(store, config, stream, mine, now, limits, random, patience)
+    again = sorted([*late, *(ready[place] for place in done.again)])
+    return Taken(done.batch, [ready[place] for place in done.duplicates], again)
+
+
+def _take(
+    store: Store,
+    config: Config,
+    stream: str,
+    sent: Sequence[tuple[Message, Writer | None, EventError | None]],
+    now: datetime,
+    limits: EventLimits,
+    random: Random,
+    patience: timedelta,
+) -> Taken:
+    """As `take`, of messages with their writers, and why one is refused whatever is in it."""
+    messages = [message for message, _, _ in sent]
     batch = layout.batch_id(stream, now, random(8))
     most = _first(messages, limits)
     left = [*range(most, len(messages))]
@@ -118,13 +144,17 @@ def take(
     places = sorted([*mine, *(place for place, message in enumerate(messages) if message.id is None)])
     if not places:
         return Taken(None, sorted(taken + twice), sorted(again + left))
-    refused = {at: mine[place].refused for at, place in enumerate(places) if place in mine}
+    # Who sent it first: a replay takes no message of a stranger's, and one that came with another body by and by.
+    refused = {
+        at: sent[place][2] or (mine[place].refused if place in mine else None) for at, place in enumerate(places)
+    }
     done = accept_messages(
         store,
         config,
         stream,
         [messages[place].body for place in places],
         tables=[messages[place].table for place in places],
+        writers=[sent[place][1] for place in places],
         now=now,
         batch=batch,
         refused={at: error for at, error in refused.items() if error is not None},

@@ -16,6 +16,7 @@ from firn.config.model import StreamConfig
 from firn.errors import EventError, RequestError
 from firn.ingest import reading
 from firn.ingest.accept import MAX_MESSAGE, routed
+from firn.ingest.writer_scope import NOT_ALLOWED, OUTSIDE, within
 from firn.log import layout
 from firn.log.dead_letters.letters import DeadLetter, StagedChange, staged_change
 
@@ -44,6 +45,8 @@ def retake(letter: DeadLetter, settings: StreamConfig, corrected: bytes | None =
     A letter that was once a change is that change again. A letter of several events (a whole queue message) is taken
     if one of them can be; the others are in `rejected`. Raises EventError if nothing of it can be taken.
     """
+    if letter.reason == NOT_ALLOWED and corrected is None:
+        raise EventError(NOT_ALLOWED, letter.message)  # nothing has changed about who sent it
     kept = letter.change if corrected is None else None
     if kept is not None:
         parsed = _one(kept)
@@ -55,7 +58,12 @@ def retake(letter: DeadLetter, settings: StreamConfig, corrected: bytes | None =
             raise EventError(error.code, str(error)) from None
         if letter.change is not None and len(parsed) == 1:
             parsed = _in_its_place(parsed, letter.change)
+    if letter.writer is not None:
+        parsed = _of_writer(parsed, settings, letter.writer)
     found, _ = routed(parsed, settings)
+    if letter.writer is not None:
+        mine = [msgspec.structs.replace(one, writer=letter.writer) for one in found.rejected]
+        found = msgspec.structs.replace(found, rejected=mine)
     if not len(found):
         if found.rejected:
             raise EventError(found.rejected[0].code, found.rejected[0].message)
@@ -67,6 +75,14 @@ def retake(letter: DeadLetter, settings: StreamConfig, corrected: bytes | None =
         if not found.ignored:
             raise EventError("empty", "it holds no event")
     return Retaken(found, kept)
+
+
+def _of_writer(parsed: Parsed, settings: StreamConfig, name: str) -> Parsed:
+    """The changes of a letter that its writer may make now. Raises EventError if it is none any more."""
+    writer = settings.writers.get(name)
+    if writer is None:
+        raise EventError(OUTSIDE, f"its writer {name} is not in streams.{settings.name}.writers of firn.yaml any more")
+    return within(parsed, settings, writer)
 
 
 def _read(letter: DeadLetter, settings: StreamConfig, event: bytes, *, corrected: bool) -> Parsed:

@@ -1,6 +1,7 @@
 """What of a stream waits for its commit: what is staged and in no epoch, and the epochs that no cut covers."""
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 from firn.config.model import StreamConfig
 from firn.errors import FirnError
 from firn.log import backlog_gate, cuts, epochs, holds, layout
-from firn.log.backlog_gate import State
+from firn.log.backlog_gate import State, WriterState
 from firn.log.byte_rate import LUMPS, debt_after
 from firn.log.epochs import EpochBatch
 from firn.log.store import Store, modified, put
@@ -83,8 +84,8 @@ def tell(store: Store, settings: StreamConfig, now: datetime) -> State | None:
         told = backlog_gate.judged(
             settings.name, len(found.batches), found.events, found.bytes, oldest, settings.backlog, now
         )
-        if settings.rate:
-            told = _paced(store, settings.name, settings.rate, told, now)
+        if settings.rate or any(writer.has_quotas for writer in settings.writers.values()):
+            told = _paced(store, settings, told, found, now)
         put(store, layout.state_path(settings.name), backlog_gate.encode(told))
     except FirnError as error:
         _log.warning("the state of %s is not written: %s", settings.name, error)
@@ -92,18 +93,53 @@ def tell(store: Store, settings: StreamConfig, now: datetime) -> State | None:
     return told
 
 
-def _paced(store: Store, stream: str, rate: int, told: State, now: datetime) -> State:
-    """The state with the account of the stream's rate: what was sealed since the one before. Raises
-    StorageUnavailable, UnreadableBatch."""
+def _paced(store: Store, settings: StreamConfig, told: State, found: Backlog, now: datetime) -> State:
+    """The state with the accounts of the stream's rate and of its writers' quotas: what was sealed since the one
+    before. Raises StorageUnavailable, UnreadableBatch."""
+    stream, rate = settings.name, settings.rate or 0
     before = backlog_gate.read(store, stream)
-    if before is None or not before.rate:  # from here on
-        counted = max(epochs.numbers(store, stream), default=0)
-        return replace(told, rate=rate, counted=counted, debt=-float(LUMPS * rate))
-    sealed = epochs.numbers(store, stream, before.counted)
-    taken = sum(batch.json for epoch in epochs.read_many(store, stream, sealed) for batch in epoch.batches)
-    seconds = (now - datetime.fromisoformat(before.written_at)).total_seconds()
-    debt = debt_after(before.debt, seconds, taken, rate)
-    return replace(told, rate=rate, counted=max(sealed, default=before.counted), debt=round(debt, 1))
+    if before is None or not (before.rate or before.counting):  # from here on
+        before, counted, batches = None, max(epochs.numbers(store, stream), default=0), []
+    else:
+        sealed = epochs.numbers(store, stream, before.counted)
+        counted = max(sealed, default=before.counted)
+        batches = [batch for epoch in epochs.read_many(store, stream, sealed) for batch in epoch.batches]
+    seconds = 0.0 if before is None else (now - datetime.fromisoformat(before.written_at)).total_seconds()
+    debt = -float(LUMPS * rate)
+    if before is not None and before.rate:
+        debt = round(debt_after(before.debt, seconds, sum(batch.json for batch in batches), rate), 1)
+    known = before.writers if before is not None and before.counting else {}
+    writers = _writers(settings, known, seconds, _by_writer(batches), _by_writer(found.batches))
+    quotas = any(writer.has_quotas for writer in settings.writers.values())
+    return replace(told, rate=rate, counted=counted, debt=debt if rate else 0.0, counting=quotas, writers=writers)
+
+
+def _writers(
+    settings: StreamConfig,
+    before: Mapping[str, WriterState],
+    seconds: float,
+    taken: Mapping[str, int],
+    waiting: Mapping[str, int],
+) -> dict[str, WriterState]:
+    """The accounts of the writers that have a quota and come near it. Pure."""
+    found = {}
+    for name, writer in settings.writers.items():
+        full = -float(LUMPS * (writer.rate or 0))
+        debt = full
+        if writer.rate is not None:
+            debt = before[name].debt if name in before else full
+            debt = round(debt_after(debt, seconds, taken.get(name, 0), writer.rate), 1)
+        over = writer.backlog is not None and waiting.get(name, 0) > writer.backlog
+        if over or debt > full:
+            found[name] = WriterState(waiting.get(name, 0), debt)
+    return found
+
+
+def _by_writer(batches: Iterable[EpochBatch]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for batch in batches:
+        found.update(batch.writers)
+    return found
 
 
 def reopen(store: Store, settings: StreamConfig, now: datetime) -> None:
@@ -113,7 +149,10 @@ def reopen(store: Store, settings: StreamConfig, now: datetime) -> None:
     except FirnError as error:
         _log.warning("whether %s is shut is not known: %s", settings.name, error)
         return
-    if before is not None and before.over:
+    full = {name: writer.backlog for name, writer in settings.writers.items() if writer.backlog is not None}
+    if before is not None and (
+        before.over or any(one.bytes > full.get(name, one.bytes) for name, one in before.writers.items())
+    ):
         tell(store, settings, now)
 
 

@@ -14,7 +14,7 @@ import math
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -25,12 +25,22 @@ from firn.log.batches import FORMAT
 from firn.log.byte_rate import ByteBucket
 from firn.log.store import Store, get
 
+if TYPE_CHECKING:
+    from firn.config.writers import Writer
+
 _log: Final = logging.getLogger(__name__)
 
 CACHE_SECONDS: Final = 5.0
 STALE: Final = timedelta(minutes=10)  # ten of dispatch's ticks
 # Half of a tick: what dispatch or a job finds out is known to everybody soon after.
 RETRY_SECONDS: Final = 30
+
+
+class WriterState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Of a writer of a stream: its bytes of JSON that wait, and those above its rate (byte_rate.debt_after)."""
+
+    bytes: int = 0
+    debt: float = 0.0
 
 
 class State(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -51,6 +61,8 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
     rate: int = 0  # the stream's, bytes a second; 0: it has none
     counted: int = 0  # the epoch up to which `debt` counts
     debt: float = 0.0  # bytes above the rate (byte_rate.debt_after)
+    counting: bool = False  # whether `writers` counts up to `counted`
+    writers: dict[str, WriterState] = {}  # those over their `backlog`, or that have taken something of their `rate`
 
     def age(self, now: datetime) -> float:
         """Seconds that the oldest change has waited; 0 if none waits."""
@@ -108,10 +120,27 @@ class Gate:
     ) -> None:
         self._store, self._seconds, self._clock = store, seconds, clock
         self._known: dict[str, tuple[float, State | None]] = {}
-        self._buckets: dict[str, ByteBucket] = {}
+        self._buckets: dict[tuple[str, str], ByteBucket] = {}
 
     def shut(self, stream: str, now: datetime) -> State | None:
         """The state that shuts the stream, None if it is open. `now`: aware. Whatever can't be read is open."""
+        state = self._state(stream)
+        shut = state is not None and (state.over or state.wait(now) > 0) and state.fresh(now)
+        return state if shut else None
+
+    def shut_for(self, stream: str, writer: "Writer", now: datetime) -> "BacklogFull | RateExceeded | None":
+        """The 429 of a writer of the stream that is over a quota of its own, None if it is not; by the same state."""
+        state = self._state(stream) if writer.has_quotas else None
+        told = state.writers.get(writer.name) if state is not None and state.fresh(now) else None
+        if state is None or told is None:
+            return None
+        if writer.backlog is not None and told.bytes > writer.backlog:
+            return _too_much(stream, writer, writer.backlog, told.bytes, state.retry_seconds)
+        since = (now - datetime.fromisoformat(state.written_at)).total_seconds()
+        wait = told.debt / writer.rate - since if writer.rate else 0.0
+        return too_fast(stream, writer.rate or 0, wait, writer.name) if wait > 0 else None
+
+    def _state(self, stream: str) -> State | None:
         tick = self._clock()
         looked, state = self._known.get(stream, (None, None))
         if looked is None or tick - looked >= self._seconds:
@@ -121,17 +150,16 @@ class Gate:
                 _log.warning("whether %s has a backlog is not known, it stays open: %s", stream, error)
                 state = None
             self._known[stream] = (tick, state)
-        shut = state is not None and (state.over or state.wait(now) > 0) and state.fresh(now)
-        return state if shut else None
+        return state
 
-    def pace(self, stream: str, rate: int | None, size: int) -> int:
-        """Take `size` bytes of JSON for a stream with this rate: 0, or the seconds after which it is worth another try
-        and nothing was taken."""
+    def pace(self, stream: str, rate: int | None, size: int, writer: str = "") -> int:
+        """Take `size` bytes of JSON for a stream, or a writer of it, with this rate: 0, or the seconds after which it
+        is worth another try and nothing was taken."""
         if not rate:
             return 0
-        bucket = self._buckets.get(stream)
+        bucket = self._buckets.get((stream, writer))
         if bucket is None or bucket.rate != rate:
-            bucket = self._buckets[stream] = ByteBucket(rate, self._clock, burst=1.0)
+            bucket = self._buckets[stream, writer] = ByteBucket(rate, self._clock, burst=1.0)
         return bucket.take(size)
 
 
@@ -139,20 +167,33 @@ class RateExceeded(RequestError):
     """The stream takes nothing for a moment."""
 
 
-def too_fast(stream: str, rate: int, wait: float) -> RateExceeded:
-    """The 429 of a stream that is above its rate."""
+def too_fast(stream: str, rate: int, wait: float, writer: str = "") -> RateExceeded:
+    """The 429 of a stream that is above its rate, or of a writer of it that is above its own."""
     seconds = max(1, math.ceil(wait))
+    whose = f"the stream {stream} takes" + (f" of the writer {writer}" if writer else "")
+    setting = f"streams.{stream}." + (f"writers.{writer}." if writer else "")
     return RateExceeded(
         429,
         "rate_exceeded",
-        f"nothing was taken: the stream {stream} takes {rate / 1e6:,.3f} MB of JSON a second (streams.{stream}.rate in "
-        f"firn.yaml); send the same again after {seconds} s",
+        f"nothing was taken: {whose} {rate / 1e6:,.3f} MB of JSON a second ({setting}rate in firn.yaml); send the same "
+        f"again after {seconds} s",
         seconds,
     )
 
 
 class BacklogFull(RequestError):
     """The stream takes nothing for now."""
+
+
+def _too_much(stream: str, writer: "Writer", limit: int, waiting: int, seconds: int) -> BacklogFull:
+    return BacklogFull(
+        429,
+        "backlog_full",
+        f"nothing was taken: {waiting / 1e6:,.1f} MB of JSON of the writer {writer.name} wait for their commit, and "
+        f"the limit is {limit / 1e6:,.1f} MB (streams.{stream}.writers.{writer.name}.backlog in firn.yaml); send the "
+        f"same again after {seconds} s",
+        seconds,
+    )
 
 
 def refusal(state: State, now: datetime) -> BacklogFull | RateExceeded:

@@ -29,13 +29,15 @@ MAX_BATCHES: Final = 5_000  # in one epoch: bounds the object and the job's list
 
 
 class EpochBatch(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A staged batch in an epoch. `events` = rows, `bytes` = size of the object, `json` as BatchMeta has it."""
+    """A staged batch in an epoch. `events` = rows, `bytes` = size of the object, `json`, `writers` as BatchMeta has
+    them."""
 
     id: str
     path: str
     bytes: int
     events: int
     json: int = 0
+    writers: dict[str, int] = {}
 
 
 class Epoch(msgspec.Struct, frozen=True):
@@ -338,7 +340,7 @@ def _read_metas(store: Store, free: Sequence[tuple[str, str, int]]) -> list[tupl
             metas = list(pool.map(look, new))
     read = held | {batch: meta for (batch, _, _), meta in zip(new, metas, strict=True) if meta is not None}
     return [
-        (EpochBatch(batch, path, size, read[batch].accepted, read[batch].json), read[batch])
+        (EpochBatch(batch, path, size, meta.accepted, meta.json, meta.writers), meta)
         for batch, path, size in free
-        if batch in read
+        if (meta := read.get(batch)) is not None
     ]

@@ -49,17 +49,32 @@ def put(store: Store, path: str, mine: Receipt) -> Receipt:
     return _decode(data)
 
 
-def find(store: Store, stream: str, key: str, body: bytes, header: Header = "Idempotency-Key") -> Receipt | None:
+def _kind(header: Header, owner: str) -> str:
+    kind = "" if header == "Idempotency-Key" else header
+    return f"{kind}\n{owner}" if owner else kind  # a line feed is in no key
+
+
+def find(
+    store: Store, stream: str, key: str, body: bytes, header: Header = "Idempotency-Key", *, owner: str = ""
+) -> Receipt | None:
     """The receipt that `key` has for this very body, None if it has none. Writes nothing. Raises StorageUnavailable."""
-    data = get(store, layout.receipt_path(stream, key, "" if header == "Idempotency-Key" else header))
+    data = get(store, layout.receipt_path(stream, key, _kind(header, owner)))
     found = None if data is None else _decode(data)
     return found if found is not None and found.body == hashlib.sha256(body).hexdigest() else None
 
 
 def claim(
-    store: Store, key: str, body: bytes, batch: str, header: Header = "Idempotency-Key", config: str = ""
+    store: Store,
+    key: str,
+    body: bytes,
+    batch: str,
+    header: Header = "Idempotency-Key",
+    config: str = "",
+    *,
+    owner: str = "",
 ) -> tuple[Receipt, bool]:
     """Use `key` for `batch` unless it was used before -> (its receipt, was it used before). `header`: who brought it.
+    `owner`: the writer whose key it is; "": the stream's own sender's.
 
     Raises RequestError 409 if it was used for another body, 400 for a key that is empty, longer than 255 characters or
     not printable; StorageUnavailable, UnknownOutcome.
@@ -67,8 +82,7 @@ def claim(
     if not 0 < len(key) <= MAX_KEY or not key.isprintable():
         raise RequestError(400, "bad_idempotency_key", f"{header} has 1 to {MAX_KEY} printable characters")
     mine = receipt(batch, body, config)
-    kind = "" if header == "Idempotency-Key" else header
-    first = put(store, layout.receipt_path(mine.stream, key, kind), mine)
+    first = put(store, layout.receipt_path(mine.stream, key, _kind(header, owner)), mine)
     if first.body != mine.body:
         raise RequestError(
             409,

@@ -4,7 +4,9 @@ Columns (format 2): `_dlq_reason` (a code), `_dlq_message` (for people), `stream
 `received_at` (timestamp, ms, UTC), `original` (binary: the event's bytes as sent, or put together again), `change`
 (JSON of StagedChange, for an event that was read well and refused later: a replay stages it as it was),
 `generation` (the stream's when it died), `record` (JSON of firn.changes.record.Record: of an event that a record of a
-stream held, which says where it stands). Format 1 has no `change` and no `generation`; both formats may lack `record`.
+stream held, which says where it stands), `writer` (the name of who sent it, if that may write a part of the stream
+only: a replay holds it to the same). Format 1 has no `change` and no `generation`; both formats may lack `record` and
+`writer`.
 
 The footer's entry `firn` counts the letters by table and reason, so that nobody has to read them to count them.
 Ingest and the commit job write the same.
@@ -39,8 +41,9 @@ _COLUMNS: Final = {
     "change": DataType.binary(),
     "generation": DataType.int64(),
     "record": DataType.binary(),
+    "writer": DataType.string(),
 }
-_NULLABLE: Final = frozenset({"table", "change", "generation", "record"})
+_NULLABLE: Final = frozenset({"table", "change", "generation", "record", "writer"})
 _FIELDS: Final = {name: Field(name, kind, nullable=name in _NULLABLE) for name, kind in _COLUMNS.items()}
 _ENCODING: Final = {"compression": "zstd(1)"}
 
@@ -84,6 +87,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
     change: StagedChange | None = None
     generation: int | None = None
     record: Record | None = None
+    writer: str | None = None
 
 
 class _Footer(msgspec.Struct, frozen=True):
@@ -112,8 +116,9 @@ def dead_bytes(letters: Sequence[DeadLetter]) -> bytes:
     columns["received_at"] = [(when - _START) // timedelta(milliseconds=1) for when in columns["received_at"]]
     for name in ("change", "record"):
         columns[name] = [None if value is None else _encode(value) for value in columns[name]]
-    if not any(columns["record"]):
-        del columns["record"]  # as before there were records
+    for name in ("record", "writer"):
+        if not any(columns[name]):
+            del columns[name]  # as before there were such
     arrays = [
         Array(values, DataType.int64()).cast(kind) if kind == _TIME else Array(values, kind)
         for values, kind in ((values, _COLUMNS[name]) for name, values in columns.items())

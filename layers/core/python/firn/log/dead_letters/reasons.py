@@ -53,6 +53,10 @@ ADVICE: Final[dict[str, str]] = {
     "too_many_members": "have the producer compress a record as one; or " + _BY_HAND,
     "pipeline_failed": "correct the pipeline's SQL in firn.yaml (TRY_CAST for CAST, say), then replay; or " + _BY_HAND,
     "too_many_folders": "take the column with so many values out of `path` of the pipeline's files, then replay",
+    "outside_writer": "have it sent by one who may write it; or correct `rows` and `tables` of the writer in firn.yaml "
+    "and replay",
+    "sender_not_allowed": "have it sent by one who may, or list the sender as `queue` in firn.yaml, and have it sent "
+    "again; a replay leaves it, unless you hand it back: firn dead export, firn dead replay --from FILE",
     "internal": "Firn failed on this event: report it with the message; once it is fixed, replay the letter",
     "too_old": "the change is older than the memory of deletes; look whether its row still exists at the source",
 }

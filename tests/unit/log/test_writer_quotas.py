@@ -1,0 +1,161 @@
+"""Quotas of a stream's writers: dispatch keeps the account, ingest refuses by it, and nobody else waits."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from obstore.store import MemoryStore
+
+from firn.config.model import Config
+from firn.config.reader import parse
+from firn.ingest.accept import accept
+from firn.ingest.queue import Message, take
+from firn.log import backlog, backlog_gate, epochs
+from firn.log.backlog_gate import Gate
+from firn.log.batches import read_meta
+from firn.log.store import paths
+
+NOW = datetime(2026, 11, 22, tzinfo=UTC)
+ACME, OTHER = "AROAACMEACMEACMEACME0", "AROAOTHEROTHEROTHER00"
+
+
+def config(acme: str, stream: str = "") -> Config:
+    return parse(f"""
+streams:
+  shop:
+    envelope: rows
+    {stream}
+    writers:
+      acme: {{auth: {{queue: [{ACME}]}}, {acme}}}
+      other: {{auth: {{queue: [{OTHER}]}}}}
+    tables: {{orders: {{to: shop.orders, mode: append}}}}
+""")
+
+
+def row(size: int) -> bytes:
+    return json.dumps([{"id": 1, "v": "x" * size}]).encode()
+
+
+def post(store: MemoryStore, settings: Config, writer: str, size: int, at: datetime = NOW) -> None:
+    accept(store, settings, "shop", row(size), now=at, writer=settings.streams["shop"].writers[writer])
+
+
+def seal(store: MemoryStore, settings: Config, at: datetime) -> None:
+    found = epochs.candidates(store, "shop", at)
+    assert epochs.seal(store, "shop", found, now=at, config=settings.sha, nonce="0" * 32) is not None
+
+
+def refusals(store: MemoryStore, settings: Config, at: datetime) -> dict[str, str]:
+    gate = Gate(store, seconds=0)
+    assert gate.shut("shop", at) is None
+    found = {}
+    for name, writer in settings.streams["shop"].writers.items():
+        if (why := gate.shut_for("shop", writer, at)) is not None:
+            found[name] = f"{why.status} {why.code} {why.retry_after} {why}"
+    return found
+
+
+def test_a_batch_says_whose_it_is_and_how_much() -> None:
+    store, settings = MemoryStore(), config("rate: 1MB/s")
+    messages = [
+        Message("1", row(10), sender=f"{ACME}:s"),
+        Message("2", row(20), sender=OTHER),
+        Message("3", row(30), sender=ACME),
+    ]
+    take(store, settings, "shop", messages, now=NOW)
+    (path,) = paths(store, "staged/shop")
+    meta = read_meta(store, path)
+    assert meta is not None
+    assert meta.writers == {"acme": len(row(10)) + len(row(30)), "other": len(row(20))}
+    seal(store, settings, NOW)
+    (sealed,) = epochs.read_many(store, "shop", [1])
+    assert [batch.writers for batch in sealed.batches] == [meta.writers]
+
+
+def test_who_has_too_much_waiting_is_refused_and_nobody_else() -> None:
+    store, settings = MemoryStore(), config("backlog: 1MB")
+    post(store, settings, "acme", 700_000)
+    post(store, settings, "other", 5_000_000)
+    backlog.tell(store, settings.streams["shop"], NOW)
+    assert refusals(store, settings, NOW) == {}
+    seal(store, settings, NOW)
+    post(store, settings, "acme", 400_000)  # sealed and not, both wait
+    backlog.tell(store, settings.streams["shop"], NOW)
+    found = refusals(store, settings, NOW)
+    assert list(found) == ["acme"]
+    assert found["acme"].startswith("429 backlog_full 30 ")
+    assert "1.1 MB" in found["acme"]
+    assert "streams.shop.writers.acme.backlog" in found["acme"]
+    assert refusals(store, settings, NOW + timedelta(minutes=11)) == {}  # an old state is not believed
+    assert refusals(store, config("backlog: 2MB"), NOW) == {}  # by the limit as it is now
+
+
+def test_its_rate_is_kept_by_the_account_of_all_processes() -> None:
+    store, settings = MemoryStore(), config("rate: 10KB/s")
+    shop = settings.streams["shop"]
+    assert backlog.tell(store, shop, NOW) is not None
+    post(store, settings, "other", 4_000_000)
+    post(store, settings, "acme", 1_900_000)  # 180 s of it may come at once: 1.8 MB
+    seal(store, settings, NOW)
+    told = backlog.tell(store, shop, NOW)
+    assert told is not None
+    assert list(told.writers) == ["acme"]
+    found = refusals(store, settings, NOW)
+    assert list(found) == ["acme"]
+    assert "rate_exceeded 11 " in found["acme"]
+    assert "of the writer acme 0.010 MB" in found["acme"]
+    assert refusals(store, settings, NOW + timedelta(seconds=11)) == {}
+    later = backlog.tell(store, shop, NOW + timedelta(seconds=100))
+    assert later is not None
+    assert later.writers["acme"].debt == pytest.approx(100_000 - 1_000_000, abs=1_000)
+    assert backlog.tell(store, shop, NOW + timedelta(hours=1)).writers == {}  # type: ignore[union-attr]
+
+
+def test_a_stream_and_its_writer_have_accounts_of_their_own() -> None:
+    store, settings = MemoryStore(), config("rate: 10KB/s", "rate: 1MB/s")
+    shop = settings.streams["shop"]
+    backlog.tell(store, shop, NOW)
+    post(store, settings, "acme", 1_900_000)
+    seal(store, settings, NOW)
+    told = backlog.tell(store, shop, NOW)
+    assert told is not None
+    assert told.debt == pytest.approx(1_900_000 - 180_000_000, abs=1_000)
+    assert told.writers["acme"].debt == pytest.approx(100_000, abs=1_000)
+    assert told == backlog_gate.read(store, "shop")
+
+
+def test_one_process_keeps_it_at_once() -> None:
+    gate = Gate(MemoryStore(), clock=lambda: 0.0)
+    assert gate.pace("shop", 1_000, 900, "acme") == 0
+    assert gate.pace("shop", 1_000, 900, "acme") == 0
+    assert gate.pace("shop", 1_000, 900, "acme") == 1
+    assert gate.pace("shop", 1_000, 900, "other") == 0
+    assert gate.pace("shop", 1_000, 900) == 0
+
+
+def test_its_messages_wait_in_the_queue_and_the_others_do_not() -> None:
+    store, settings = MemoryStore(), config("backlog: 1MB")
+    messages = [
+        Message(str(n), row(n), sender=sender)
+        for n, sender in enumerate((ACME, OTHER, ACME, "AIDASTRANGERSTRANGER0", OTHER))
+    ]
+    waits: Callable[[object], bool] = lambda writer: writer.name == "acme"  # type: ignore[attr-defined]  # noqa: E731
+    done = take(store, settings, "shop", messages, now=NOW, waits=waits)
+    assert done.again == [0, 2]
+    assert done.batch is not None
+    assert (done.batch.accepted, done.batch.rejected) == (2, 1)
+    after = take(store, settings, "shop", messages, now=NOW)
+    assert (after.duplicates, after.again) == ([1, 3, 4], [])
+    assert after.batch is not None
+    assert after.batch.accepted == 2
+
+
+def test_who_sends_nothing_is_not_in_the_state() -> None:
+    names = "".join(f"      w{n}: {{auth: {{queue: [AROA{n:016d}]}}, rate: 1KB/s}}\n" for n in range(3))
+    table = "{orders: {to: shop.orders, mode: append}}"
+    text = f"streams:\n  shop:\n    envelope: rows\n    writers:\n{names}    tables: {table}\n"
+    store, shop = MemoryStore(), parse(text).streams["shop"]
+    told = backlog.tell(store, shop, NOW)
+    assert told is not None
+    assert told.writers == {}
