@@ -237,9 +237,8 @@ class StreamConfig:
 
     @cached_property
     def ways(self) -> tuple[Way, ...]:
-        """The ways by which it takes events from senders. The queue's policy does not say who may write this stream:
-        one that tells one sender from another takes queue messages only of those whom it lists, and one that an event
-        source feeds takes neither way, unless `accept` says so."""
+        """The ways by which it takes events. One that tells senders apart takes queue messages of those whom it lists:
+        the queue's policy serves all streams. One that an event source feeds takes none, unless `accept` says so."""
         if self.accept is not None:
             return self.accept
         if self.fed_by.kind is not None:

@@ -42,7 +42,7 @@ def read_scoped_readers(
         ("console.events.auth", console.events),
         ("console.actions.auth", console.act),
     )
-    posting = ((f"the stream {stream.name}", stream.auth) for stream in streams.values())
+    posting = (sender for stream in streams.values() for sender in stream.auths())
     _check_secrets(section, found, (*seeing, *posting))
     _check_callers(section, found, seeing)
     return ScopedReaders(found)
@@ -138,12 +138,13 @@ def _check_secrets(
     places = SecretPlaces()
     for whose, auth in others:
         if auth is not None:
-            places.take(auth.secret, whose)
+            places.add(auth.secret, whose)
     for name, reader in readers.items():
-        if (holder := places.take(reader.auth.secret, f"the reader {name}")) is not None:
+        if (holder := places.holder(reader.auth.secret)) is not None:
             section.section(name).section("auth").note(
                 "secret", f"is the secret of {holder} too, whose holders would read as {name}; make another key"
             )
+        places.add(reader.auth.secret, f"the reader {name}")
 
 
 def _check_callers(

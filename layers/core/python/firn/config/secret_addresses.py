@@ -42,29 +42,6 @@ def checked_place(text: str) -> str:
     return text.strip()
 
 
-class SecretPlaces:
-    """Who holds which secrets, for many: finding one that may be the same costs one look, not a look at each."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[str, str], list[tuple[str, str]]] = {}
-
-    def add(self, text: str, holder: str) -> None:
-        """A place that `place_of` reads."""
-        for name in _names(text):
-            self._known.setdefault(name, []).append((text, holder))
-
-    def holder(self, text: str) -> str | None:
-        """Who holds a secret that may be the one at this place; None: nobody."""
-        near = (one for name in _names(text) for one in self._known.get(name, ()))
-        return next((holder for other, holder in near if is_same_place(text, other)), None)
-
-
-def _names(text: str) -> set[tuple[str, str]]:
-    """Two places that may be the same share one of these."""
-    store, _, name = _plain(place_of(text))
-    return {(store, name), (store, _SUFFIX.sub("", name))}
-
-
 def is_same_place(one: str, other: str) -> bool:
     """Whether two texts that `place_of` reads may name one secret, by name or by ARN. "" names none."""
     if not (one and other):
@@ -87,17 +64,23 @@ class SecretPlaces:
         self._exact: dict[tuple[str, str], dict[str, str]] = {}  # store, name -> owner in an ARN -> whose it is
         self._short: dict[tuple[str, str], dict[str, str]] = {}  # the same, of ARNs without their last six characters
 
-    def take(self, place: str, whose: str) -> str | None:
-        """Makes the place that of `whose` -> whose it is already, None if nobody's. "" is no place."""
+    def add(self, place: str, whose: str) -> None:
+        """A place that `place_of` reads, or "", which is none. It stays that of who had it first."""
+        if not place:
+            return
+        store, owner, name = _plain(place_of(place))
+        if owner and (short := _SUFFIX.sub("", name)) != name:
+            self._short.setdefault((store, short), {}).setdefault(owner, whose)
+        self._exact.setdefault((store, name), {}).setdefault(owner, whose)
+
+    def holder(self, place: str) -> str | None:
+        """Whose a secret is that may be the one at this place; None: nobody's."""
         if not place:
             return None
         store, owner, name = _plain(place_of(place))
-        short = _SUFFIX.sub("", name) if owner else name
         found = _of(self._exact, (store, name), owner) or _of(self._short, (store, name), owner)
-        if owner and short != name:
+        if owner and (short := _SUFFIX.sub("", name)) != name:
             found = found or _of(self._exact, (store, short), owner)
-            self._short.setdefault((store, short), {}).setdefault(owner, whose)
-        self._exact.setdefault((store, name), {}).setdefault(owner, whose)
         return found
 
 
