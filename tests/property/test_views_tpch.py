@@ -165,7 +165,7 @@ class Tables:
         return len(self.connection.execute(f"SELECT 1 FROM {source}_1").fetchall())
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def tables() -> Iterator[Tables]:
     with duckdb.connect(config={"threads": 1}) as connection:
         yield Tables(connection)
