@@ -11,8 +11,8 @@ firn.yaml) and commits each table that it touches, those with the fewest changes
 of every sixteenth commit. Above a minute jobs do not stay: dispatch starts one. `--shards`: a table for each tenant, or
 as many as a hash makes (`--hashed`). Several streams are what Firn does today, and so is a table a tenant, where the
 source has it. Lanes are in no code yet, and shards of one table cost otherwise (ADR 104): both are marked "sim".
-`--anchor` compares runs of benchmarks/tenants.py, a line each, with the same load here. Same arguments, same output. What a step
-costs, and where that is from: benchmarks/scale_costs.py.
+`--anchor` compares runs of benchmarks/tenants.py, a line each, with the same load here. Same arguments, same output.
+What a step costs, and where that is from: benchmarks/scale_costs.py.
 """
 
 import argparse
