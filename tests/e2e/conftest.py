@@ -196,9 +196,9 @@ class Sharing:
 
 
 def _users(request: pytest.FixtureRequest) -> list[pytest.Function]:
-    return [
-        item for item in request.session.items if isinstance(item, pytest.Function) and "shared" in item.fixturenames
-    ]
+    """The tests that ask for `shared` below: elsewhere the name means something else."""
+    mine = (item for item in request.session.items if item.path.is_relative_to(Path(__file__).parent))
+    return [item for item in mine if isinstance(item, pytest.Function) and "shared" in item.fixturenames]
 
 
 def _modules(request: pytest.FixtureRequest) -> list[Any]:
