@@ -180,7 +180,7 @@ def test_a_query_of_tpch(number: int, tables: Tables) -> None:
     first = Refresh(connection, found, tables)
     connection.execute(f"CREATE OR REPLACE TABLE held AS SELECT {stored} FROM ({first.whole(AFTER)})")
     changed = 0
-    for _ in range(times(3, 50)):
+    for _ in range(times(8, 50)):
         tables.change()
         refresh = Refresh(connection, found, tables)
         delta = refresh.delta()
