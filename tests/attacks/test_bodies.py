@@ -42,6 +42,7 @@ def within(found: list[Any]) -> list[Any]:
     ]
 
 
+@long_only
 def test_bodies_made_to_cost_much_are_refused_before_the_work_or_taken_within_the_bounds() -> None:
     found = told("ATTACKS")
     for one in found:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.conftest import Stack
 from tests.e2e.killing import audited, until
-from tests.soak import LONG
+from tests.soak import LONG, long_only
 
 pytestmark = pytest.mark.spark
 
@@ -53,6 +53,7 @@ def files(stack: Stack) -> int:
     return len(list(stack.catalog().load_table(("shop", "t")).scan().plan_files()))
 
 
+@long_only
 def test_a_table_is_compacted_and_tidied_by_hand_and_says_how_it_is(stack: Stack) -> None:
     for n in range(COMMITS):
         post(stack, "c", *range(n * 10, n * 10 + 10))

@@ -20,7 +20,7 @@ from tests.e2e import test_corpus_over_http as ordered_corpora
 from tests.e2e.conftest import Stack
 from tests.e2e.killing import audited, dispatch, kill_job
 from tests.e2e.shuffling import KEYLESS, NO_TIME, PGBENCH, Request, corpus, deliver, keyless_rows, shuffled
-from tests.soak import LONG, seeds
+from tests.soak import LONG, long_only, seeds
 
 pytestmark = pytest.mark.spark
 PACKAGED = True
@@ -118,6 +118,7 @@ def content(stack: Stack, namespace: str, table: str) -> Counter[str]:
     return Counter(repr(sorted(row.items())) for row in rows)
 
 
+@long_only
 @pytest.mark.parametrize(("about", "seed"), RUNS)
 def test_a_shuffled_corpus_with_a_killed_job_gives_the_final_tables(
     stack: Stack, landed: Mapping[str, str], about: str, seed: int

@@ -1,6 +1,6 @@
 """Each seeded mistake is found by the tests that it names, and they pass without it.
 
-`make test` makes of the quick ones the first in each folder of Firn; `make mutants` and `make soak` all of them, with
+`make test` makes of the quick ones the first in each package of Firn; `make mutants` and `make soak` all of them, with
 Spark and Iceberg too.
 """
 
@@ -45,14 +45,14 @@ WITH_DRIVER = (*of_driver.MUTANTS, *of_pipelines.WITH_SPARK)
 WITH_LAKE = of_lake.MUTANTS
 SETTINGS = {WITH_SPARK: MappingProxyType({"FIRN_DRIVER_EVENTS": "0"})}
 EVERY = LONG or os.environ.get("FIRN_MUTANTS") == "all"
-# What no longer finds mistakes is mostly a whole file of tests, or what a folder's files of tests have in common: one
-# mistake a folder shows the latter.
-IN_GATE = frozenset({mutant.file.rpartition("/")[0]: mutant for mutant in reversed(QUICK)}.values())
+# What no longer finds mistakes is mostly a whole file of tests, or what the files of tests of a package have in common:
+# one mistake a package (four folders down) shows the latter.
+IN_GATE = frozenset({tuple(mutant.file.split("/")[:4]): mutant for mutant in reversed(QUICK)}.values())
 # A mistake that no program could hold for a moment proves nothing about the tests.
 NO_PROGRAM = re.compile(r"(ImportError|ModuleNotFoundError|NameError|SyntaxError|IndentationError|UnboundLocalError)\b")
 A_WHILE = 1_800  # seconds, for all tests without any mistake in one run
 
-not_in_gate = pytest.mark.skipif(not EVERY, reason="another mistake in its folder is made: make mutants")
+not_in_gate = pytest.mark.skipif(not EVERY, reason="another mistake in its package is made: make mutants")
 
 Baseline = Callable[[tuple[Mutant, ...]], Ran]
 
