@@ -211,7 +211,7 @@ BY_SPARK: Final = dict.fromkeys(ENVELOPES, (3,)) if LONG else dict.fromkeys(ENVE
 COMMITTED: Final = [name for name in ENVELOPES if LONG or name not in WRITERS]
 
 
-@few_cases(2)
+@few_cases(1)
 @pytest.mark.spark
 @pytest.mark.parametrize("envelope", BY_JOBS)
 def test_every_event_of_the_grammar_ends_in_a_table_ignored_or_as_a_dead_letter(

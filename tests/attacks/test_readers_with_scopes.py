@@ -21,7 +21,7 @@ from firn.log.store import paths
 from firn_lake import query_responses
 from firn_lake.query_process import QueryProcess
 from tests.attacks.scoped_lake_twins import ALL, KEYS, NUMBER, WORD, Answered, Lakes, made, readers_config
-from tests.soak import LONG
+from tests.soak import LONG, few_cases
 
 
 @pytest.fixture(scope="module")
@@ -187,6 +187,7 @@ TRICKS: Final = [
 ]  # fmt: skip
 
 
+@few_cases(60)
 @pytest.mark.parametrize("sql", TRICKS)
 def test_sql_is_told_what_a_lake_of_that_part_alone_tells(lakes: Lakes, sql: str) -> None:
     sql = sql.replace("{warehouse}", f"{lakes.folder}/whole/warehouse")

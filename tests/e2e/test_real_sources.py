@@ -40,6 +40,7 @@ def all_equal(tables: list[dict[str, Any]]) -> None:
         assert (one["equal"], one["extra"]) == (one["expected"], 0), one
 
 
+@long_only
 def test_postgres_signed_with_schema_changes_ends_with_every_row_equal() -> None:
     said = run("postgres_to_firn", "--signed", "--transactions", "500", "--rate", "100", "--accounts", "200")
     all_equal(said["tables"])

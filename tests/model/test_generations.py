@@ -136,6 +136,7 @@ class Telling:
         pytest.fail("it never ends")
 
 
+@few_cases(12)
 @pytest.mark.parametrize("seed", seeds(40, 2_000))
 def test_whatever_comes_again_around_raised_generations_the_tables_are_the_sources(seed: int) -> None:
     random = Random(seed)

@@ -394,6 +394,6 @@ EMITTERS = {
 
 @pytest.mark.parametrize("name", EMITTERS)
 def test_a_history_through_an_emitter_is_the_sources_table(name: str) -> None:
-    for number in seeds(times(25, 2_000), 2_000):
+    for number in seeds(times(16, 2_000), 2_000):
         source, found = replayed(EMITTERS[name], random.Random(number))
         assert found == source, f"FIRN_SEED={number}"

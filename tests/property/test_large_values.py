@@ -138,6 +138,6 @@ EMITTERS = {
 
 @pytest.mark.parametrize("name", EMITTERS)
 def test_what_an_update_left_out_is_kept_through_every_change_of_its_key(name: str) -> None:
-    for number in seeds(times(25, 3_000), 3_000):
+    for number in seeds(times(16, 3_000), 3_000):
         source, found = replayed(EMITTERS[name], random.Random(number))
         assert found == source, f"FIRN_SEED={number}"

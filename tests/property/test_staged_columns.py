@@ -119,7 +119,7 @@ ORDERS = st.builds(
 )
 
 
-@settings(max_examples=times(100, 20_000, 600))
+@settings(max_examples=times(66, 20_000, 600))
 @given(staged(), ORDERS)
 def test_each_change_is_placed_as_it_is_alone(columns: dict[str, pa.Array], by: Order) -> None:
     lists = {name: columns[name].to_pylist() for name in (*PLACED_BY, "ts")}
@@ -131,7 +131,7 @@ def test_each_change_is_placed_as_it_is_alone(columns: dict[str, pa.Array], by: 
     assert all(array.type == CHANGES.field(name).type for name, array in found.items())
 
 
-@settings(max_examples=times(100, 20_000, 600))
+@settings(max_examples=times(66, 20_000, 600))
 @given(staged(), ORDERS)
 def test_a_table_is_told_of_what_its_rows_tell(columns: dict[str, pa.Array], by: Order) -> None:
     columns |= placing.placed(columns, 3, by, 1_000)
@@ -167,7 +167,7 @@ def body_of(columns: dict[str, pa.Array]) -> bytes:
     return bytes(sink.getvalue())
 
 
-@settings(max_examples=times(25, 5_000, 100))
+@settings(max_examples=times(16, 5_000, 100))
 @given(st.lists(st.tuples(staged(), st.integers(1, 2), st.integers(0, 1)), max_size=3), ORDERS)
 def test_requests_together_say_what_each_says_alone(
     drawn: list[tuple[dict[str, pa.Array], int, int]], by: Order

@@ -20,6 +20,7 @@ from firn_cli.catalog_check import CatalogCheck
 from firn_lake.refs.branches import NotAhead
 from firn_lake.tables import TableNotFound, list_tables
 from tests.integration.catalogs.conftest import Ground
+from tests.soak import few_cases
 
 # One set of servers, not one for each worker.
 pytestmark = pytest.mark.stack
@@ -50,6 +51,7 @@ def ids(table: Table) -> list[int]:
     return sorted(table.scan().to_arrow()["id"].to_pylist())
 
 
+@few_cases(2)
 def test_a_table_is_what_another_client_made_it(ground: Ground, catalog: Catalog, table: Table) -> None:
     with ground.open() as other:
         loaded = other.load_table(table.name())
@@ -93,6 +95,7 @@ def test_a_commit_on_what_has_changed_meanwhile_is_refused(ground: Ground, catal
     assert ids(now) == [1, 2, 3]
 
 
+@few_cases(3)
 def test_of_two_commits_on_one_snapshot_one_is_made(ground: Ground, table: Table) -> None:
     both = Barrier(2)
     seen = table.metadata.current_snapshot_id
@@ -117,6 +120,7 @@ def test_of_two_commits_on_one_snapshot_one_is_made(ground: Ground, table: Table
         assert len(now.metadata.snapshots) == 2
 
 
+@few_cases(3)
 def test_concurrent_writers_lose_nothing(ground: Ground, table: Table) -> None:
     def write(first: int) -> None:
         with ground.open() as client:
@@ -135,6 +139,7 @@ def test_concurrent_writers_lose_nothing(ground: Ground, table: Table) -> None:
         assert ids(client.load_table(table.name())) == [1, 2, 10, 11, 12, 20, 21, 22]
 
 
+@few_cases(2)
 def test_tags_and_branches_are_kept_beside_main(ground: Ground, catalog: Catalog, table: Table) -> None:
     first = table.metadata.current_snapshot_id
     assert first is not None
@@ -152,6 +157,7 @@ def test_tags_and_branches_are_kept_beside_main(ground: Ground, catalog: Catalog
     assert set(catalog.load_table(table.name()).metadata.refs) == {"main"}
 
 
+@few_cases(2)
 def test_what_was_written_to_a_branch_becomes_main(catalog: Catalog, namespace: str) -> None:
     own = catalog.create_table((namespace, "own"), SCHEMA)
     own.append(rows(1))
@@ -177,6 +183,7 @@ def test_a_renamed_and_a_widened_column_keep_their_rows(ground: Ground, catalog:
     assert row == {"id": 1, "renamed": "a"}
 
 
+@few_cases(2)
 def test_a_renamed_table_is_the_same_table(ground: Ground, catalog: Catalog, namespace: str, table: Table) -> None:
     uuid = table.metadata.table_uuid
     catalog.rename_table(table.name(), (namespace, "other"))
@@ -188,6 +195,7 @@ def test_a_renamed_table_is_the_same_table(ground: Ground, catalog: Catalog, nam
         assert ids(client.load_table((namespace, "other"))) == [1, 2, 3]
 
 
+@few_cases(2)
 def test_namespaces_and_tables_are_listed(ground: Ground, catalog: Catalog, namespace: str, table: Table) -> None:
     assert (namespace,) in catalog.list_namespaces()
     assert catalog.list_tables(namespace) == [(namespace, "t")]
@@ -223,6 +231,7 @@ def test_a_purged_table_leaves_no_file(catalog: Catalog, table: Table) -> None:
     assert [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".crc"] == []
 
 
+@few_cases(2)
 def test_the_doctor_finds_what_firn_rests_on_and_leaves_nothing(ground: Ground, catalog: Catalog) -> None:
     found = {one.name: one for one in CatalogCheck(ground.address, ground.warehouse, ground.env, "firn_check").checks()}
     parts = ("reach", "create", "writers", "conflict", "types", "drop")

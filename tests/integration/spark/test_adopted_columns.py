@@ -17,7 +17,7 @@ from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event
 from tests.integration.spark.test_specification import change
-from tests.soak import few_cases, seeds
+from tests.soak import long_only, seeds
 
 pytestmark = pytest.mark.spark
 
@@ -76,7 +76,7 @@ def told_of(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: row[name] for name in EXTRAS}
 
 
-@few_cases(1)
+@long_only
 @HOMES
 @pytest.mark.parametrize("seed", seeds(1, 20))
 @pytest.mark.parametrize("how", ["merge-on-read", "copy-on-write"])

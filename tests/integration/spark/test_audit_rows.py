@@ -64,6 +64,7 @@ def wrong(lake: Lake, table: str = "lake.t", depth: Depth = SHALLOW) -> tuple[in
     return rows.missing, rows.surplus, rows.differs
 
 
+@long_only
 def test_a_lost_row_a_doubled_one_and_one_that_came_back_are_told(lake: Make) -> None:
     made = lake(config())
     made.land([event("c", 10 + n, {"id": n, "v": "a"}) for n in range(6)])
@@ -145,6 +146,7 @@ def test_an_append_row_that_is_there_twice_is_surplus(lake: Make) -> None:
     assert wrong(made, "lake.log") == (0, 1, 0)
 
 
+@long_only
 def test_values_lost_by_a_retype_and_held_values_lost_are_told_by_their_column(lake: Make) -> None:
     made = lake(config())
     made.land([event("c", 10, {"id": 1, "v": "a", "n": 1}), event("c", 11, {"id": 2, "v": "b", "n": 2})])

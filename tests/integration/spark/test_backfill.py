@@ -24,7 +24,7 @@ from firn_spark.backfill.chunk_task import ChunkTask
 from tests.faults.calls import Counting, Died, Fault, WatchedStore
 from tests.integration.spark.spark_lake import Lake
 from tests.postgresql import postgresql
-from tests.soak import seeds
+from tests.soak import long_only, seeds
 
 CONFIG = """
 streams:
@@ -182,6 +182,7 @@ def test_chunks_that_are_killed_and_read_again_between_writes_give_the_source(
     assert rebuild.run(again, one.staging, one.warehouse, one.catalog_uri, spark=one.spark, log=one.lines.append) == 0
 
 
+@long_only
 @pytest.mark.spark
 def test_under_a_raised_generation_rows_that_the_source_no_longer_has_go(
     lake: Lakes, server: Session, address: str
@@ -224,6 +225,7 @@ def test_a_backfill_that_fails_says_why_and_goes_on_once_it_is_mended(
     assert sorted(mirror_rows(one)) == [*range(1, 11)]
 
 
+@long_only
 @pytest.mark.spark
 def test_a_row_that_changes_its_key_while_chunks_are_read_keeps_its_value_out_of_line(
     lake: Lakes, server: Session, address: str, monkeypatch: pytest.MonkeyPatch

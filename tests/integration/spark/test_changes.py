@@ -114,6 +114,7 @@ def test_a_merge_of_small_files_changes_nothing(lake: Make) -> None:
     assert changes.count() == 0
 
 
+@long_only
 def test_changes_across_a_new_a_renamed_and_a_widened_column(lake: Make) -> None:
     one = lake(config("key: [id], columns: {n: int}"))
     one.land([event("c", 1, {"id": 1, "n": 1, "v": "a"}), event("c", 2, {"id": 2, "n": 2, "v": "b"})])

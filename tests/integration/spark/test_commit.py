@@ -21,7 +21,7 @@ from firn_spark.tables.fence import LostRace
 from tests.integration.spark.committing import Died, Unsure, append_rows, unknown
 from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake
-from tests.soak import few_cases, long_only
+from tests.soak import long_only
 
 pytestmark = pytest.mark.spark
 
@@ -399,7 +399,7 @@ def test_the_second_half_of_a_move_finds_the_first_in_files_that_tell_their_boun
     assert one.line("lake.t")["way"]["lookup"] == home
 
 
-@few_cases(1)
+@long_only
 @HOMES
 @pytest.mark.parametrize(
     ("took", "creates"),

@@ -278,6 +278,7 @@ def test_a_row_that_is_deleted_while_its_file_is_written_anew_stays_deleted(
     assert id_and_v(one) == [(2, "u5"), (4, "raced")]
 
 
+@long_only
 def test_deletes_that_come_between_the_last_look_and_the_commit_refuse_it(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -306,6 +307,7 @@ def test_deletes_that_come_between_the_last_look_and_the_commit_refuse_it(
     assert there <= referred
 
 
+@long_only
 def test_a_commit_that_deletes_from_other_files_only_does_not_undo_a_rewrite(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -490,6 +492,7 @@ def test_a_table_is_measured_alike_by_its_manifests_one_by_one_and_by_spark(
     assert all(name.startswith("v_trunc=") for name in names) if "partition" in rule else names == [""]
 
 
+@long_only
 def test_a_turn_leaves_a_health_and_writes_anew_what_lost_many_rows(
     lake: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -515,6 +518,7 @@ def test_a_turn_leaves_a_health_and_writes_anew_what_lost_many_rows(
     assert table_health.read(one.store, "spec")["lake.t"] == found
 
 
+@long_only
 def test_a_turn_keeps_to_the_hours_budget(lake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     text = config().replace("streams:", "care: {compact: {budget: 1MB}}\nstreams:", 1)
     one = lake(text)

@@ -19,6 +19,7 @@ from firn.log.layout import dead_prefix
 from firn.log.store import paths
 from tests.integration.spark.spark_lake import CORPUS, Lake, ndjson, values
 from tests.integration.spark.test_corpus import KEYLESS, KEYS, config
+from tests.soak import long_only
 
 pytestmark = pytest.mark.spark
 
@@ -127,6 +128,7 @@ def tables(lake: Lake) -> dict[str, list[str]]:
     }
 
 
+@long_only
 def test_after_a_replay_the_tables_equal_those_of_the_unbroken_run(spark: SparkSession, tmp_path: Path) -> None:
     events = values(CORPUS / "spec" / "plain.ndjson.gz")
     whole = Lake(spark, tmp_path / "whole", RIGHT)

@@ -154,6 +154,7 @@ def test_a_key_that_a_change_does_not_name_has_no_default(
     assert told(one, "v") == {0: ("v0",), 1: ("new",), 2: ("v2",)}
 
 
+@long_only
 def test_a_mirror_over_a_mirror_reads_the_defaults_of_its_base(lake: Make) -> None:
     one = lake(PIPELINE)
     one.land([event("c", 10 + n, row(n)) for n in range(4)])
@@ -216,6 +217,7 @@ def test_a_column_that_is_declared_with_a_default_comes_with_it(
     assert told(one, "x")[0] == (8,), "what is declared no more stays in the table"
 
 
+@long_only
 def test_a_column_of_each_type_may_be_declared_with_a_default(lake: Make, tmp_path: Path) -> None:
     told_of = {
         "boolean": ("false", False), "long": (str(2**40), 2**40), "float": ("0.5", 0.5), "double": ("-0.0", -0.0),

@@ -211,6 +211,7 @@ def of_all_types(seed: int, count: int) -> list[dict[str, Any]]:
     return told
 
 
+@long_only
 @SEEDS
 def test_plain_changes_by_columns_come_out_the_same(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int

@@ -96,6 +96,7 @@ def whole(lake: Lake, name: TableName = T) -> None:
     assert all(Path(file).exists() for file in referred)
 
 
+@long_only
 def test_what_nobody_needs_goes_and_nothing_else(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,6 +252,7 @@ def test_a_tag_that_is_made_meanwhile_is_not_taken_away(lake: Make, monkeypatch:
         whole(one)
 
 
+@long_only
 @pytest.mark.usefixtures("few")
 def test_when_nobody_knows_whether_it_went_nothing_is_cleaned_up(lake: Make) -> None:
     one = lake(config())

@@ -248,6 +248,7 @@ def test_a_job_that_is_killed_leaves_the_table_as_it_was_or_done(
     whole(lake)
 
 
+@long_only
 def test_an_answer_that_is_lost_loses_nothing_else(lake: RestLake) -> None:
     left = [True]
     lake.server.lose = lambda method, path: (

@@ -169,6 +169,7 @@ def test_position_deletes_that_were_planned_before_an_upgrade_do_not_come_after_
     assert set(vectors(one).values()) == {1}
 
 
+@long_only
 def test_there_is_no_way_back_and_the_error_says_what_to_write(lake: Make) -> None:
     one = lake(config(THREE))
     one.land([event("c", 10, row(1))])
@@ -179,6 +180,7 @@ def test_there_is_no_way_back_and_the_error_says_what_to_write(lake: Make) -> No
     assert by_both(one) == {1: ("v1", "w1")}
 
 
+@long_only
 def test_a_table_keeps_its_format_where_the_rule_says_nothing(lake: Make) -> None:
     one = lake(config(THREE))
     one.land([event("c", 10, row(1))])
@@ -198,6 +200,7 @@ def land(one: Lake, table: Table, path: str, removal: Removal) -> None:
     mirror_commit.land(one.spark, table, written, table.state.snapshot_id, {}, "spec")
 
 
+@long_only
 def test_a_second_vector_beside_a_live_one_is_never_committed(lake: Make) -> None:
     one = lake(config(THREE))
     one.land([event("c", 10 + n, row(n)) for n in range(6)])
@@ -282,7 +285,7 @@ def small_ones(one: Lake, count: int) -> dict[int, tuple[int, int]]:
     return found
 
 
-@few_cases(1)
+@long_only
 @pytest.mark.parametrize("way", ["small files", "compaction"])
 def test_rows_that_are_written_again_keep_their_ids_and_their_vectors_go(
     lake: Make, monkeypatch: pytest.MonkeyPatch, way: str
@@ -304,6 +307,7 @@ def test_rows_that_are_written_again_keep_their_ids_and_their_vectors_go(
         which, rows = lineage(one), by_both(one)
 
 
+@long_only
 @HOMES
 def test_copy_on_write_keeps_the_ids_of_rows_that_stay(lake: Make, monkeypatch: pytest.MonkeyPatch, home: str) -> None:
     commit_in(home, monkeypatch, events=3, one_task=3)
@@ -324,6 +328,7 @@ def test_copy_on_write_keeps_the_ids_of_rows_that_stay(lake: Make, monkeypatch: 
     assert by_both(one)[1] == ("new", "w1")
 
 
+@long_only
 def test_vectors_are_written_in_partitions_that_json_has_no_number_for(
     lake: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

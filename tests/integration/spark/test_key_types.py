@@ -98,7 +98,7 @@ def as_table(one: RowChange, kind: Kind) -> RowChange:
     return replace(one, key=key, values=values)
 
 
-@few_cases(2)
+@few_cases(1)
 # `float` is known as `double` is, and `lists` as `list`.
 @pytest.mark.parametrize("seed", seeds(1, 20))
 @HOMES
@@ -146,6 +146,7 @@ def test_a_key_of_several_such_columns_is_one(
     assert one.line("lake.t")["way"]["lookup"] == home
 
 
+@long_only
 @HOMES
 def test_a_key_of_floats_that_became_doubles_is_found(
     lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch, home: str

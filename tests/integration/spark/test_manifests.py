@@ -219,6 +219,7 @@ def test_a_table_that_is_upgraded_meanwhile_keeps_the_ids_of_its_rows(
     assert lineage(one) == seen[0]
 
 
+@long_only
 def test_compaction_tells_of_manifests_and_counts_them(lake: Make) -> None:
     one = lake(config("mode: append"))
     for n in range(4):
@@ -233,6 +234,7 @@ def test_compaction_tells_of_manifests_and_counts_them(lake: Make) -> None:
     assert done.effect
 
 
+@long_only
 def test_the_commit_job_rewrites_manifests_between_its_commits(lake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """A job that always runs is never relieved by the scheduled one."""
     monkeypatch.setattr(compaction_trigger, "EVERY", 4)  # as the table is before a commit

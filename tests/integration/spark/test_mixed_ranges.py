@@ -236,6 +236,7 @@ def test_wide_rows_make_more_slices_and_a_hot_key_makes_one(
     assert (rows[7]["w"], rows[8]["w"]) == ("99", "y")
 
 
+@long_only
 def test_dead_letters_are_new_once_whichever_way_a_table_goes_in_the_end(
     lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -268,6 +269,7 @@ def test_dead_letters_among_many_plain_changes_are_those_changes(lake: Callable[
     assert sorted(row["id"] for row in one.rows("lake.t")) == [n for n in range(40) if n % 10 != 3]
 
 
+@long_only
 @pytest.mark.parametrize("driver_events", ["20000", "0"], ids=["driver", "slices"])
 def test_what_has_no_position_is_too_old_where_its_key_is(
     lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch, driver_events: str

@@ -96,6 +96,7 @@ def test_of_the_first_range_too_whose_changes_partly_tell_their_commits(either: 
     assert {key: row["v"] for key, row in one.by_key("lake.t", "id").items()} == {1: "flat", 2: "newer"}
 
 
+@long_only
 def test_what_order_by_can_not_place_is_a_dead_letter(either: Make) -> None:
     one = either(COUNTED)
     one.land([own("c", {"id": 1, "version": 10}), own("c", {"id": 2, "version": 1}), own("c", {"id": 3, "version": 1})])

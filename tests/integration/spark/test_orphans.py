@@ -25,6 +25,7 @@ from firn_spark.tables.evolve import Table, Tables
 from tests.integration.spark.committing import append_rows, files_of
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event
+from tests.soak import long_only
 
 pytestmark = pytest.mark.spark
 
@@ -157,6 +158,7 @@ def test_a_file_that_comes_into_use_meanwhile_stops_it(lake: Make, monkeypatch: 
     assert len(one.rows("lake.t")) == 2
 
 
+@long_only
 def test_where_listing_and_metadata_speak_of_different_files_nothing_goes(
     lake: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

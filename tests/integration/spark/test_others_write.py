@@ -239,6 +239,7 @@ def test_what_is_remembered_outlives_the_snapshots_that_told_it(lake: Make, home
     assert set(told(one)) == {0, 1, 2, 3}
 
 
+@long_only
 @EITHER
 def test_rows_that_others_wrote_stay_until_their_next_change_and_the_audit_names_them(lake: Make, home: str) -> None:
     one = lake(CONFIG)

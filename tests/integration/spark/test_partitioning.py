@@ -91,6 +91,7 @@ def test_a_changed_partition_by_holds_for_new_files_and_rows_stay_right(lake: Ma
     assert {"a"} == {text for file in pruned.read for text in _texts(file.path)}
 
 
+@long_only
 def test_the_text_that_means_null_in_a_path_is_a_value_of_its_own_and_no_dead_letter_is_left_uncounted(
     lake: Make,
 ) -> None:
@@ -109,6 +110,7 @@ def test_the_text_that_means_null_in_a_path_is_a_value_of_its_own_and_no_dead_le
     assert everywhere(one) == {1: "b", 2: text, 3: None}
 
 
+@long_only
 @HOMES
 def test_values_that_no_folder_could_be_called_by_and_the_ends_of_a_type_have_a_partition(
     lake: Make, monkeypatch: pytest.MonkeyPatch, home: str
@@ -124,6 +126,7 @@ def test_values_that_no_folder_could_be_called_by_and_the_ends_of_a_type_have_a_
     assert everywhere(one) == dict.fromkeys(range(3), "b")
 
 
+@long_only
 def test_a_partition_by_that_can_not_be_had_fails_its_table_alone_and_says_why(lake: Make) -> None:
     rule = "key: [id]"  # types that firn.yaml does not tell
     one = lake(config(rule))
@@ -233,7 +236,7 @@ BY = [
 MANY = times(30 if MUTANTS else 20, 60)  # rows; most are alone in their partition, with a file each
 
 
-@few_cases(2)
+@few_cases(1)
 @HOMES
 @pytest.mark.parametrize("place", range(len(BY)))
 def test_every_transform_of_every_type_sorts_rows_as_iceberg_partitions_them(

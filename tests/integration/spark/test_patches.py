@@ -21,7 +21,7 @@ from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import START, Lake, ndjson
 from tests.integration.spark.test_audit import audited
 from tests.integration.spark.test_commit import letters
-from tests.soak import few_cases, seeds
+from tests.soak import long_only, seeds
 
 pytestmark = pytest.mark.spark
 
@@ -68,7 +68,7 @@ def fresh(lake: Lake) -> Mapping[int, Row]:
     return shown(Reader(lake.catalog, lambda: lake.store).sql("SELECT * FROM web.users", fresh=True).pylist())
 
 
-@few_cases(1)
+@long_only
 @HOMES
 @pytest.mark.parametrize("seed", seeds(1, 20))
 @pytest.mark.parametrize("settings", ["", "    order_by: at\n"], ids=["by arrival", "by a field"])

@@ -117,7 +117,7 @@ def cases() -> Iterator[Any]:
                     yield pytest.param(*case, id=name, marks=[] if case in quick else long_only)
 
 
-@few_cases(2)
+@few_cases(1)
 @pytest.mark.parametrize(("what", "mode", "first", "way"), list(cases()))
 def test_a_committer_that_sleeps_over_an_alteration_lands_nothing_wrong(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sleeper: Callable[[str], Sleeper],

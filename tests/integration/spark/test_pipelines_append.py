@@ -21,7 +21,7 @@ from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_audit import audited
 from tests.integration.spark.test_commit import event, letters
 from tests.integration.spark.test_dead_replay import replayed
-from tests.soak import seeds
+from tests.soak import long_only, seeds
 
 pytestmark = pytest.mark.spark
 
@@ -100,6 +100,7 @@ def test_each_target_is_the_select_over_all_events_however_they_come(
         assert all(row["_firn_before"] is None for row in lake.rows("lake.clean"))
 
 
+@long_only
 def test_five_pipelines_of_one_source_decode_its_changes_once(
     spark: SparkSession, tmp_path: Path, home: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,6 +207,7 @@ def test_an_event_that_the_sql_fails_on_is_a_dead_letter_and_comes_into_the_targ
     assert lake.line("lake.items")["superseded"] == 1
 
 
+@long_only
 def test_columns_that_no_event_had_yet_are_null_and_come_with_their_type(spark: SparkSession, tmp_path: Path) -> None:
     late = "INSERT INTO lake.clean SELECT id, late, coalesce(late, 7) AS l FROM app.t"
     lake = Lake(spark, tmp_path, config(clean=late))
@@ -226,6 +228,7 @@ def test_one_table_takes_the_rows_of_a_rule_and_of_two_pipelines(spark: SparkSes
     assert (line["events"], line["merged"]) == (3, 3)
 
 
+@long_only
 def test_the_audit_counts_a_change_once_for_each_table_that_it_goes_to(spark: SparkSession, tmp_path: Path) -> None:
     mirror = "INSERT INTO lake.m SELECT id, n FROM app.t"
     text = (

@@ -16,7 +16,7 @@ from tests.integration.spark.committing import Died
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import event
 from tests.integration.spark.test_random_histories import expected, histories
-from tests.soak import seeds
+from tests.soak import few_cases, long_only, seeds
 
 pytestmark = pytest.mark.spark
 
@@ -69,6 +69,7 @@ def test_after_each_epoch_of_a_random_history_the_mirror_is_the_sql_over_its_bas
     assert found == expected(come)
 
 
+@long_only
 def test_a_small_change_of_the_base_costs_the_mirror_a_small_one(spark: SparkSession, tmp_path: Path) -> None:
     lake = Lake(spark, tmp_path, config(some=SOME, every=ALL))
     lake.land([event("c", 10 + n, {"id": n, "v": "a", "w": "b", "n": n}, table="a") for n in range(40)])
@@ -99,6 +100,7 @@ def test_another_sql_makes_all_of_it_again_in_one_snapshot(spark: SparkSession, 
     assert len(lake.snapshots("lake.every")) == 2
 
 
+@few_cases(1)
 @pytest.mark.parametrize("landed", [False, True], ids=["before it landed", "when it had landed"])
 def test_a_job_that_dies_between_base_and_mirror_is_made_good_by_the_next(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, landed: bool
@@ -123,6 +125,7 @@ def test_a_job_that_dies_between_base_and_mirror_is_made_good_by_the_next(
     assert all(int(one["firn.epoch.spec"]) <= 2 for one in lake.snapshots("lake.every"))
 
 
+@long_only
 def test_what_only_rewrites_the_bases_files_and_what_sets_it_back_are_followed_too(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -184,6 +184,7 @@ def test_a_changed_key_is_rebuilt_in_place(spark: SparkSession, tmp_path: Path) 
     assert json.loads(lake.catalog.load_table(("lake", "t")).properties["firn.key"]) == ["v"]
 
 
+@long_only
 def test_a_log_that_does_not_reach_back_is_refused_by_name(spark: SparkSession, tmp_path: Path) -> None:
     lake = landed(spark, tmp_path)
     lake.store.delete(layout.epoch_path("spec", 1))

@@ -137,6 +137,7 @@ def test_a_row_that_was_removed_before_is_read_by_the_name_it_had(
     assert rows(lake) == {2: ("y", 2), 5: ("x", 3)}
 
 
+@long_only
 def test_a_rebuild_makes_one_column_of_two(spark: SparkSession, tmp_path: Path) -> None:
     lake = Lake(spark, tmp_path, config())
     lake.land([*BEFORE, *AFTER, *LATE])  # nobody said that v became val: the table has both
@@ -160,6 +161,7 @@ def test_a_check_before_the_next_commit_knows_both_names(spark: SparkSession, tm
     assert rebuild.run(request, lake.staging, lake.warehouse, lake.catalog_uri, spark=lake.spark) == 0
 
 
+@long_only
 def test_a_table_may_be_partitioned_by_a_renamed_column(spark: SparkSession, tmp_path: Path) -> None:
     old = "key: [id], partition_by: ['truncate(1, v)'], bloom: [v]"
     lake = Lake(spark, tmp_path, config(old))

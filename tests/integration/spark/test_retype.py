@@ -44,6 +44,7 @@ def test_one_epoch_or_one_for_each_change_give_the_same_columns(spark: SparkSess
     assert rows(one_by_one)[2] == rows(at_once)[2] | {"v": "late"}
 
 
+@long_only
 @HOMES
 def test_a_key_that_becomes_text_still_meets_its_rows_and_its_deletes(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str
@@ -158,6 +159,7 @@ def event_with(field: Any, number: int, values: dict[str, Any]) -> dict[str, Any
     return with_schema(event("c", 10 + number, {"id": number, **values}), id="int32", **types)
 
 
+@long_only
 def test_text_is_the_same_whether_it_was_stored_before_or_comes_as_text(spark: SparkSession, tmp_path: Path) -> None:
     old = [event_with(None, n, {name: values[n] for name, (_, values) in TEXTS.items()}) for n in (0, 1)]
     none = event_with(None, 2, dict.fromkeys(TEXTS))

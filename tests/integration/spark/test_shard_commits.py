@@ -18,7 +18,7 @@ from tests.integration.spark.committing import Died, Loss
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import event
 from tests.integration.spark.test_specification import change, history
-from tests.soak import LONG, SEED
+from tests.soak import LONG, SEED, few_cases, long_only
 
 pytestmark = pytest.mark.spark
 
@@ -118,6 +118,7 @@ def at_the_cut(lake: Lake) -> dict[str, dict[int, Any]]:
     return found
 
 
+@few_cases(1)
 @pytest.mark.parametrize("seed", range(SEED, SEED + (24 if LONG else 2)))
 def test_every_cut_is_what_fold_places_whoever_dies(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
@@ -156,6 +157,7 @@ def test_every_cut_is_what_fold_places_whoever_dies(
     print(seed, fates, loss.happened)
 
 
+@long_only
 def test_columns_follow_in_all_shards_though_jobs_die(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

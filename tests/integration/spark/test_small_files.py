@@ -151,6 +151,7 @@ def test_every_kind_of_table_is_cared_for(lake: Make, rule: str) -> None:
         assert id_and_v(one) == folded(6)
 
 
+@long_only
 def test_files_of_an_older_schema_are_read_by_the_ids_of_their_columns(
     lake: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,7 @@ from firn_spark.driver import small_files
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_changes import history, merge
 from tests.integration.spark.test_commit import config, event
+from tests.soak import long_only
 
 pytestmark = pytest.mark.spark
 
@@ -59,6 +60,7 @@ def same_changes(lake: Lake, from_: Any, to: Any = None, **how: Any) -> Counter[
     return found
 
 
+@long_only
 def test_rows_at_any_moment_are_those_that_firn_lake_reads(lake: Make) -> None:
     one = lake(config())
     history(one, seed=3, epochs=3)
@@ -94,6 +96,7 @@ def test_changes_are_those_that_firn_lake_tells(lake: Make) -> None:
     assert same_changes(one, ids[0], None, columns=["v"])
 
 
+@long_only
 def test_changes_where_files_are_written_anew(lake: Make) -> None:
     one = lake(config("key: [id], write: copy-on-write"))
     history(one, seed=20, epochs=2)
@@ -124,6 +127,7 @@ def test_without_a_key_equal_rows_are_counted(lake: Make) -> None:
     assert sum(same_changes(one, None, first).values()) == 3
 
 
+@long_only
 def test_what_was_appended_is_read_from_its_own_files(lake: Make) -> None:
     one = lake(config("mode: append"))
     for number in range(3):

@@ -21,7 +21,7 @@ from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_appending import Died, dying
 from tests.integration.spark.test_commit import GONE, config, event
-from tests.soak import LONG, few_cases
+from tests.soak import LONG, few_cases, long_only
 
 pytestmark = pytest.mark.spark
 
@@ -201,6 +201,7 @@ def _image(one: dict[str, Any]) -> tuple[Any, ...]:
     return row.get("id"), None if one["op"] == "u" and value == GONE else value, row.get("n")
 
 
+@long_only
 @pytest.mark.parametrize("driver_events", ["20000", "0"], ids=["driver", "slices"])
 def test_what_one_source_table_tells_late_is_folded_with_what_the_others_told(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver_events: str

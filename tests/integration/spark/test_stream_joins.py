@@ -187,6 +187,7 @@ def test_a_new_table_and_a_pipeline_that_joins_it_come_together_at_once_and_reac
     assert [(one.above, one.last) for one in recorded("spec", lake.snapshots("lake.rich"))] == [(0, 2), (2, 3)]
 
 
+@few_cases(1)
 @pytest.mark.parametrize("customers_fail", [False, True])
 def test_of_tables_that_are_released_together_the_joined_one_catches_up_first(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, customers_fail: bool
@@ -256,6 +257,7 @@ def test_a_rebuild_joins_with_the_recorded_snapshots_or_refuses(
     assert rows(lake) == expected
 
 
+@long_only
 def test_few_events_of_many_partners_are_committed_by_slices_of_what_they_give(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -279,6 +281,7 @@ def test_few_events_of_many_partners_are_committed_by_slices_of_what_they_give(
     assert rows(lake) == expected + Counter((50, "Ada", n) for n in range(600))
 
 
+@long_only
 def test_a_rebuild_asks_for_snapshots_of_those_pipelines_alone_that_had_events(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -303,6 +306,7 @@ def test_a_rebuild_asks_for_snapshots_of_those_pipelines_alone_that_had_events(
     assert [one.by for one in recorded("spec", lake.snapshots("lake.rich"))][-3:] == before
 
 
+@long_only
 def test_a_rebuild_joins_by_a_column_that_has_another_name_since(spark: SparkSession, tmp_path: Path) -> None:
     rule = "app.customers: {to: lake.customers, key: [cid, n]}"
     sql = "INSERT INTO lake.rich SELECT k.id, c.name, c.n FROM app.t k JOIN lake.customers c ON k.w = c."

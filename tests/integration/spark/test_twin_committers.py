@@ -20,7 +20,7 @@ from tests.integration.spark.homes import CATALOGS, HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, event
 from tests.integration.spark.test_specification import change, history
-from tests.soak import SEED, long_only, times
+from tests.soak import SEED, few_cases, long_only, times
 
 pytestmark = pytest.mark.spark
 
@@ -219,6 +219,7 @@ def losing(monkeypatch: pytest.MonkeyPatch) -> Iterator[Loss]:
         slow.join(WAIT)
 
 
+@few_cases(1)
 @CATALOGS
 @HOMES
 def test_answers_lost_at_the_commit_call_leave_one_snapshot_an_epoch(

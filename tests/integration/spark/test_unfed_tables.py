@@ -169,7 +169,7 @@ def test_a_tag_and_a_branch_of_the_owner_stay_and_so_does_what_a_writer_resumes_
     assert lake.spark.sql("SELECT COUNT(*) FROM firn.reports.one VERSION AS OF 'theirs'").collect()[0][0] == 28
 
 
-@few_cases(1)
+@long_only
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_job_that_dies_leaves_the_rows_and_the_next_one_goes_on(
     lake: Lake, when: str, monkeypatch: pytest.MonkeyPatch

@@ -19,7 +19,7 @@ from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import event
 from tests.integration.spark.test_views import bag, refreshed, visible
 from tests.property.test_views import COLUMNS, QUERIES, TABLES, Tables, queries
-from tests.soak import LONG, seeds, times
+from tests.soak import LONG, long_only, seeds, times
 
 pytestmark = pytest.mark.spark
 
@@ -100,6 +100,7 @@ def histories(spark: SparkSession, folder: Path, some: list[str], dice: random.R
     assert ways[""] > 0, ways
 
 
+@long_only
 @pytest.mark.parametrize("seed", seeds(1, 20))
 def test_queries_as_people_write_them(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     dice = random.Random(seed)

@@ -21,7 +21,7 @@ from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import event
 from tests.integration.spark.test_pipelines_rebuild import rebuilt
 from tests.integration.spark.test_random_histories import histories
-from tests.soak import LONG, few_cases, long_only, seeds
+from tests.soak import LONG, long_only, seeds
 
 pytestmark = pytest.mark.spark
 
@@ -172,7 +172,7 @@ class Dies:
         return landing
 
 
-@few_cases(1)
+@long_only
 @pytest.mark.parametrize("landed", ["before", "after", "unsure"])
 def test_a_job_that_dies_at_a_view_is_made_good_by_the_next(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, landed: str

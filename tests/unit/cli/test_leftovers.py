@@ -17,6 +17,7 @@ from firn.deployment import target as targets
 from firn.deployment.cloudformation import find_deployed
 from firn_cli.commands.leftovers import Account, Leftover, NotRemoved
 from firn_cli.main import main
+from tests.soak import long_only
 
 REGION = "eu-central-1"
 STAGING, LAKE = (f"firn-dev-{kind}-123456789012-{REGION}" for kind in ("staging", "lake"))
@@ -92,6 +93,7 @@ def firn(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str,
     return code, out, err
 
 
+@long_only
 def test_what_a_deleted_stack_left_is_listed_and_stays_until_it_is_asked_for(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -256,6 +256,7 @@ def test_an_object_is_there_once_it_is_closed() -> None:
     assert memory.head("results/x")["size"] == 12_000_000
 
 
+@few_cases(8)
 @pytest.mark.parametrize(
     ("expression", "told"),
     [
@@ -285,6 +286,7 @@ OF_NO_YEAR = ("json", "csv")
 IN_NONE = ("json", "csv", "arrow", "parquet")
 
 
+@few_cases(8)
 @pytest.mark.parametrize(
     ("expression", "formats", "kind"),
     [
@@ -328,6 +330,7 @@ def test_long_sql_is_refused_before_it_is_parsed(app: ModuleType) -> None:
     assert time.monotonic() - began < 5
 
 
+@long_only
 def test_no_log_holds_what_ended_a_worker(app: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     written = io.StringIO()
     monkeypatch.setattr(app.logger.registered_handler, "stream", written)

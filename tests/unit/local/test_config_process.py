@@ -10,6 +10,7 @@ from firn.log.store import open_store
 from firn_local.config_process import NotPublished, NotReached, publish_apart, reach_apart
 from firn_local.publish import main
 from firn_local.stack import Options, Stack
+from tests.soak import long_only
 
 STREAMS = "streams: {web: {envelope: rows, tables: {users: {to: web.users, key: [id]}}}}\n"
 OWN = {"FIRN_CATALOG_URI": "sqlite:////here/catalog.db", "FIRN_WAREHOUSE": "file:///here/warehouse"}
@@ -52,6 +53,7 @@ def test_the_process_tells_what_it_said_and_what_is_wrong(tmp_path: Path) -> Non
         publish_apart(config, environment)
 
 
+@long_only
 def test_a_staging_store_that_hangs_is_named(tmp_path: Path) -> None:
     (tmp_path / "firn.yaml").write_text(STREAMS)
     with socket.create_server(("127.0.0.1", 0)) as deaf:

@@ -35,7 +35,7 @@ from firn_spark.merge.column_decoder import MirrorColumns
 from firn_spark.not_eligible import Unfit
 from firn_spark.ranges import Ranges, Sealed
 from firn_spark.staged.read import SealedBatch, rows_of
-from tests.soak import SEED
+from tests.soak import SEED, few_cases
 
 ROOT = Path(__file__).parents[3]
 COLUMNS = (("id", "long"), ("v", "string"))
@@ -204,6 +204,7 @@ if __name__ == "__main__":
 """
 
 
+@few_cases(1)
 @pytest.mark.parametrize("end", ["wait", "exit"])
 def test_they_end_with_the_job_however_it_ends(tmp_path: Path, end: str) -> None:
     script = tmp_path / "job.py"

@@ -195,7 +195,7 @@ def test_groups_of_documents_in_lists_are_told_apart_as_texts() -> None:
     check("SELECT [CAST(j AS JSON)] AS d, sum(n) AS s FROM t GROUP BY d", {"t": (t, rows, rows[1:])})
 
 
-@few_cases(3)
+@few_cases(2)
 @pytest.mark.parametrize(
     "form",
     ["{0}", "[{0}]", "{{'a b': {0}, 'c''': 1}}", "[[{0}], NULL]", "map(['k'], [{0}])", "{{'x': [{{'y': {0}}}]}}"],
@@ -245,7 +245,7 @@ def test_groups_of_sums_of_floating_point_are_found_again(sql: str) -> None:
 NUMBERS = "SELECT id, code FROM t WHERE regexp_full_match(code, '[0-9]+')"
 
 
-@few_cases(3)
+@few_cases(2)
 @pytest.mark.parametrize("sql", [
     f"SELECT w.id, u.c FROM ({NUMBERS}) w JOIN u ON w.code = u.id",
     f"SELECT w.id, u.c FROM ({NUMBERS}) w FULL JOIN u ON w.code = u.id",
@@ -266,7 +266,7 @@ def test_a_text_that_the_query_leaves_out_is_compared_with_no_number(sql: str) -
         check(sql, {"t": (t, rows, change), "u": (u[0], u[1], u[1])})
 
 
-@few_cases(3)
+@few_cases(2)
 @pytest.mark.parametrize(
     ("condition", "column"),
     [
@@ -305,7 +305,7 @@ def test_rows_that_time_passes_are_looked_for_between_two_ends(
     assert bool(found) == (column != "*")
 
 
-@few_cases(2)
+@few_cases(1)
 @pytest.mark.parametrize(
     "sql",
     [
