@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firn.config.condition_text import parse
+from tests.row_conditions import conditions
 from tests.soak import times
 
 ROWS = st.fixed_dictionaries(
@@ -21,35 +22,13 @@ ROWS = st.fixed_dictionaries(
         "o": st.none() | st.fixed_dictionaries({}, optional={"x": st.none() | st.integers(0, 1)}),
     },
 )
-NUMBERS = st.sampled_from(["n", "m", "o.x", '"n"', "0", "-1", "+2", "0.5", "1e0", "9007199254740993"])
-TEXTS = st.sampled_from(["s", "t", "'a'", "''", "'ab'", "'é'"])
-SIGNS = st.sampled_from(["=", "<>", "!=", "<", "<=", ">", ">="])
-FIELDS = st.sampled_from(["n", "m", "s", "t", "b", "o", "o.x"])
-
-
-def simple() -> st.SearchStrategy[str]:
-    nots, kinds = st.sampled_from(["", "NOT "]), st.sampled_from([NUMBERS, TEXTS])
-    return st.one_of(
-        kinds.flatmap(lambda kind: st.builds("{} {} {}".format, kind, SIGNS, kind)),
-        kinds.flatmap(lambda kind: st.builds("{} {}IN ({}, {})".format, kind, nots, kind, kind)),
-        kinds.flatmap(lambda kind: st.builds("{} {}BETWEEN {} AND {}".format, kind, nots, kind, kind)),
-        st.builds("{} {}LIKE '{}'".format, TEXTS, nots, st.text("ab%_A", max_size=4)),
-        st.builds("{} IS {}NULL".format, FIELDS, nots),
-        st.builds("b IS {}{}".format, nots, st.sampled_from(["TRUE", "FALSE"])),
-        st.sampled_from(["b", "b = true", "b <> false"]),
-    )
-
-
-def conditions(depth: int) -> st.SearchStrategy[str]:
-    if depth == 0:
-        return simple()
-    inner = conditions(depth - 1)
-    return inner | st.one_of(
-        st.builds("{} AND {}".format, inner, inner),
-        st.builds("{} or {}".format, inner, inner),
-        st.builds("NOT ({})".format, inner),
-        st.builds("({})".format, inner),
-    )
+CONDITIONS = conditions(
+    3,
+    numbers=["n", "m", "o.x", '"n"', "0", "-1", "+2", "0.5", "1e0", "9007199254740993"],
+    texts=["s", "t", "'a'", "''", "'ab'", "'é'"],
+    fields=["n", "m", "s", "t", "b", "o", "o.x"],
+    letters="ab%_A",
+)
 
 
 @cache
@@ -58,7 +37,7 @@ def database() -> duckdb.DuckDBPyConnection:
 
 
 @settings(max_examples=times(33, 5_000, 200), deadline=None)
-@given(conditions(3), ROWS)
+@given(CONDITIONS, ROWS)
 def test_a_condition_is_true_where_it_is_in_duckdb(text: str, row: dict[str, object]) -> None:
     kinds = json.dumps({"n": "DECIMAL(38,2)", "m": "DECIMAL(38,2)", "s": "VARCHAR", "t": "VARCHAR", "b": "BOOLEAN",
                         "o": {"x": "DECIMAL(38,2)"}})  # fmt: skip

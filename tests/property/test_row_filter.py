@@ -16,6 +16,7 @@ from firn.config.reader_scopes import Scope, ScopedReader, ScopedReaders
 from firn.config.scope_rows import check_rows
 from firn.config.secret_addresses import SecretPlaces, is_same_place
 from firn_lake.reading.row_filter import UnfitRows, kept, require_fit
+from tests.row_conditions import conditions
 from tests.soak import times
 
 SCHEMA = pa.schema(
@@ -37,37 +38,16 @@ ROWS = st.fixed_dictionaries(
         "l": st.none() | st.just([1]),
     }
 )
-NUMBERS = st.sampled_from(
-    ["n", "i", "d", "e", "0", "-1", "+2", "0.5", "1e1", "9007199254740993", "9223372036854775808", "1e37",
-     "12345678901234567890123456.0000000001", "0.00000000000000000000000000000000000001"]
-)  # fmt: skip
-TEXTS = st.sampled_from(["s", "t", "'a'", "''", "'ab'", "'é'", "'\U0001d11e'", "'\uffff'"])
-SIGNS = st.sampled_from(["=", "<>", "!=", "<", "<=", ">", ">="])
-FIELDS = st.sampled_from(sorted(SCHEMA.names))
-
-
-def simple() -> st.SearchStrategy[str]:
-    nots, kinds = st.sampled_from(["", "NOT "]), st.sampled_from([NUMBERS, TEXTS])
-    return st.one_of(
-        kinds.flatmap(lambda kind: st.builds("{} {} {}".format, kind, SIGNS, kind)),
-        kinds.flatmap(lambda kind: st.builds("{} {}IN ({}, {})".format, kind, nots, kind, kind)),
-        kinds.flatmap(lambda kind: st.builds("{} {}BETWEEN {} AND {}".format, kind, nots, kind, kind)),
-        st.builds("{} {}LIKE '{}'".format, TEXTS, nots, st.text("ab%_A\\\n𝄞é.*", max_size=4)),
-        st.builds("{} IS {}NULL".format, FIELDS, nots),
-        st.builds("b IS {}{}".format, nots, st.sampled_from(["TRUE", "FALSE"])),
-        st.sampled_from(["b", "b = true", "b <> false", "true = b", "b < true"]),
-    )
-
-
-def conditions(depth: int) -> st.SearchStrategy[str]:
-    if depth == 0:
-        return simple()
-    inner = conditions(depth - 1)
-    return inner | st.one_of(
-        st.builds("{} AND {}".format, inner, inner),
-        st.builds("{} or {}".format, inner, inner),
-        st.builds("NOT ({})".format, inner),
-    )
+CONDITIONS = conditions(
+    2,
+    numbers=[
+        *("n", "i", "d", "e", "0", "-1", "+2", "0.5", "1e1", "9007199254740993", "9223372036854775808", "1e37"),
+        *("12345678901234567890123456.0000000001", "0.00000000000000000000000000000000000001"),
+    ],
+    texts=["s", "t", "'a'", "''", "'ab'", "'é'", "'\U0001d11e'", "'\uffff'"],
+    fields=sorted(SCHEMA.names),
+    letters="ab%_A\\\n𝄞é.*",
+)
 
 
 def as_json(row: dict[str, object]) -> bytes:
@@ -79,7 +59,7 @@ def as_json(row: dict[str, object]) -> bytes:
 
 
 @settings(max_examples=times(133, 10_000, 300), deadline=None)
-@given(st.lists(conditions(2), min_size=1, max_size=2), st.lists(ROWS, min_size=1, max_size=4))
+@given(st.lists(CONDITIONS, min_size=1, max_size=2), st.lists(ROWS, min_size=1, max_size=4))
 def test_a_condition_keeps_of_arrow_what_it_holds_of_json(texts: list[str], rows: list[dict[str, object]]) -> None:
     found = [parse(text) for text in texts]
     table = pa.Table.from_pylist(rows, SCHEMA).combine_chunks().to_batches()[0]
