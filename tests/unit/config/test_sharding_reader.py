@@ -73,6 +73,8 @@ def test_each_way_is_read(shard: str, to: str, shards: tuple[str, ...]) -> None:
         ("{by: hash(n)}", "hash(n) needs more; write such as count: 8"),
         ("{by: hash(n), count: 100}", "'100' is not a whole number from 1 to 99; write 8"),
         ("{by: hash(n), count: 3, tenants: [a]}", "is a setting of tenant, not of hash; leave it out"),
+        ("{by: range(n), at: ['20', '10']}", "`at` rises, and '10' stands behind '20'; write each bound once"),
+        ("{by: range(n), at: ['10', '010']}", "'010' stands behind '10'"),
         ("{by: range(n), at: [x]}", "'x' is no long; write whole numbers"),
         ("{by: geographic(tenant_id), to: [de]}", "is no list of values with their shards; write to: {de: eu"),
         ("{by: tenant(tenant_id), tenants: [a], most: 3}", f"{RULE}.shard.most: is not there yet"),

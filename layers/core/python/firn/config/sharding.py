@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Final, cast
 
 from firn.changes.decode.types import Type
-from firn.changes.placement.shard_map import MOST_SHARDS, NAME, Bands, Home, Listed, ShardMap, even
+from firn.changes.placement.shard_map import MOST_SHARDS, NAME, Bands, Home, Listed, ShardMap, even, not_rising
 from firn.changes.placement.shard_values import By, bound_of, check_listed, misfit
 from firn.config.model import TableRule
 from firn.config.names import TableName, is_reserved, too_long
@@ -103,6 +103,9 @@ class Sharding:
             spread = Bands(even(self.count), tuple(f"s{i}" for i in range(self.count)))
         elif self.by == "range":
             bounds = tuple(bound_of(kind, text) for text in self.at)
+            if (place := not_rising(bounds)) is not None:
+                told = f"{self.at[place]!r} stands behind {self.at[place - 1]!r}"
+                raise ValueError(f"`at` rises, and {told}; write each bound once, in order")
             spread = Bands(bounds, tuple(f"s{i}" for i in range(len(bounds) + 1)))
         named = spread.shards if isinstance(spread, Bands) else spread.values.values()
         homes = {name: self.home(name) for name in (*named, self.rest)}

@@ -3,7 +3,7 @@ is split, merged or moved is the next version (map_changes.py), and each epoch n
 
 import re
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -43,9 +43,8 @@ class Bands:
         """Raises ValueError."""
         if len(self.shards) != len(self.at) + 1:
             raise ValueError(f"{len(self.at)} bounds make {len(self.at) + 1} bands, not {len(self.shards)}")
-        found = next((i for i in range(1, len(self.at)) if not _below(self.at[i - 1], self.at[i])), None)
-        if found is not None:
-            one, other = self.at[found - 1 : found + 1]
+        if (place := not_rising(self.at)) is not None:
+            one, other = self.at[place - 1 : place + 1]
             raise ValueError(f"bounds rise, and {other!r} comes after {one!r}; write each once, in order")
 
     def of(self, value: Comparable) -> str:
@@ -128,5 +127,6 @@ def even(count: int) -> tuple[int, ...]:
     return tuple(i * HASHES // count for i in range(1, count))
 
 
-def _below(one: Any, other: Any) -> bool:
-    return bool(one < other)
+def not_rising(bounds: Sequence[Any]) -> int | None:
+    """The first place whose bound is not above the one before it."""
+    return next((i for i in range(1, len(bounds)) if not bounds[i - 1] < bounds[i]), None)
