@@ -1,10 +1,10 @@
 """Which streams the event source mappings of Lambda feed: those of Kinesis, DynamoDB Streams and Kafka. Pure."""
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal
+
+from firn.config.names import starred
 
 if TYPE_CHECKING:
     from firn.config.model import StreamConfig
@@ -75,15 +75,10 @@ def fed_by_topic(streams: "Iterable[StreamConfig]", clusters: Iterable[str], top
             continue
         for pattern in kafka.topics:
             rank = len(topic) + 1 if pattern == topic else len(pattern.replace("*", ""))
-            if (found is None or rank > found[0]) and _matcher(pattern).fullmatch(topic):
+            if (found is None or rank > found[0]) and starred(pattern).fullmatch(topic):
                 found = rank, stream
     return None if found is None else found[1]
 
 
 def _servers(cluster: str) -> frozenset[str]:
     return frozenset(one.strip() for one in cluster.split(","))
-
-
-@lru_cache(maxsize=256)
-def _matcher(pattern: str) -> re.Pattern[str]:
-    return re.compile(".*".join(map(re.escape, pattern.split("*"))))

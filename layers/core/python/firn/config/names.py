@@ -3,6 +3,7 @@
 import hashlib
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 # What may stand in a path as it is. Lower case only: some file systems can't tell `Orders` from `orders`.
@@ -52,6 +53,13 @@ def too_long(namespace: str, table: str, *, with_facts: bool) -> str | None:
         if (size := len(name.encode("utf-8", "surrogatepass"))) > most:
             return f"a {what}'s name has at most {most} bytes, and {name[:30]!r}… has {size}"
     return None
+
+
+@lru_cache(maxsize=4_096)
+def starred(pattern: str) -> re.Pattern[str]:
+    """Names that fit a pattern in which `*` stands for any run of characters, dots included."""
+    # Runs of stars are one star: `a**b` must not make the matching quadratic twice over.
+    return re.compile(".*".join(re.escape(part) for part in re.split(r"\*+", pattern)), re.DOTALL)
 
 
 def may_fill(template: str, name: str) -> bool:

@@ -1,9 +1,9 @@
 """Which rule takes a source table, by its name as firn.yaml writes it and as events bring it. Pure."""
 
-import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from firn.config.names import starred
 from firn.errors import EventError
 
 if TYPE_CHECKING:
@@ -65,13 +65,8 @@ class _Matches:
     """A pattern in which `*` stands for any run of characters, dots included."""
 
     def __init__(self, pattern: str) -> None:
-        self._whole = _as_regex(pattern)
-        self._bare = _as_regex(pattern.partition(".")[2] or pattern)
+        self._whole = starred(pattern)
+        self._bare = starred(pattern.partition(".")[2] or pattern)
 
     def __call__(self, table: str) -> bool:
         return (self._whole if "." in table else self._bare).fullmatch(table) is not None
-
-
-def _as_regex(pattern: str) -> re.Pattern[str]:
-    # Runs of stars are one star: `a**b` must not make the matching quadratic twice over.
-    return re.compile(".*".join(re.escape(part) for part in re.split(r"\*+", pattern)), re.DOTALL)

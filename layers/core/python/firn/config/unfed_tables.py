@@ -6,11 +6,9 @@
 Without it none is touched. A namespace is written out, so that nobody's tables are named by mistake.
 """
 
-import re
 from dataclasses import dataclass
-from functools import lru_cache
 
-from firn.config.names import TableName, is_reserved
+from firn.config.names import TableName, is_reserved, starred
 
 
 @dataclass(frozen=True)
@@ -29,11 +27,6 @@ def is_pattern(table: TableName) -> bool:
     return "*" in table.table
 
 
-@lru_cache(maxsize=1_024)
-def _expression(pattern: str) -> re.Pattern[str]:
-    return re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
-
-
 def _matches(pattern: str, table: TableName) -> bool:
     namespace, _, name = pattern.partition(".")
-    return namespace == table.namespace and _expression(name).fullmatch(table.table) is not None
+    return namespace == table.namespace and starred(name).fullmatch(table.table) is not None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from firn.config.model import Auth, Config, StreamConfig
+from firn.config.names import starred
 
 if TYPE_CHECKING:
     from firn.changes.row_condition import RowCondition
@@ -43,7 +44,7 @@ class Writer:
 
     def may_write(self, table: str) -> bool:
         """Whether it may write a source table, by its whole name."""
-        return self.tables is None or any(_as_regex(pattern).fullmatch(table) for pattern in self.tables)
+        return self.tables is None or any(starred(pattern).fullmatch(table) for pattern in self.tables)
 
     def may_meet(self, source: str) -> bool:
         """Whether it may write some table that a rule for `source`, a name or a pattern, takes."""
@@ -54,10 +55,6 @@ class Writer:
         return sorted(self.rows.fields - {*(key or ())}) if self.rows is not None else []
 
 
-def _as_regex(pattern: str) -> re.Pattern[str]:
-    return re.compile(".*".join(re.escape(part) for part in re.split(r"\*+", pattern)), re.DOTALL)  # re keeps some
-
-
 def may_meet(pattern: str, other: str) -> bool:
     """Whether some table may fit both; two patterns that begin alike are taken to."""
     (one, star, _), (two, other_star, _) = pattern.partition("*"), other.partition("*")
@@ -66,7 +63,7 @@ def may_meet(pattern: str, other: str) -> bool:
     if not star and not other_star:
         return one == two
     wild, head, name = (pattern, one, other) if star else (other, two, pattern)
-    return name.startswith(head) and _as_regex(wild).fullmatch(name) is not None
+    return name.startswith(head) and starred(wild).fullmatch(name) is not None
 
 
 def read_sender(text: str) -> str:
