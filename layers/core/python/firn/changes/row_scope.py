@@ -2,18 +2,26 @@
 
 A change is within only if what it writes says so by itself, the row after or of a delete the row before or the key, and
 no image that it carries says otherwise. So a truncate never is, nor a change that leaves the columns out. An image with
-none of the columns (a primary key without them) says nothing: in a mirror, whose key holds them, it names no row. The
-condition compares columns with values by `=` and IN: then what two readings of a value might make of it
-(`7.0000000000000001` in a double) can't widen it.
+none of the columns (a primary key without them) says nothing: in a mirror, whose key holds them, it names no row.
+
+What is looked at is the JSON, and what a column stores may be another value. So the condition compares columns with
+values by `=` and IN, and a value that is equal has to be stored as that: an event's own schema that makes another of it
+(a Decimal in base64, a 32 bit float) is outside, and so is a number that a double would round.
 """
 
 from collections.abc import Iterator
+from decimal import Decimal
+from typing import Final
 
 import msgspec
 from msgspec import UNSET
 
 from firn.changes.json_member import member
 from firn.changes.row_condition import Compared, Condition, Constant, Field, Holds, Is, Joined, RowCondition
+from firn.errors import EventError
+
+_NUMBERS: Final = frozenset(b"-0123456789"[i : i + 1] for i in range(11))
+_NOT_WHOLE: Final = frozenset(b".eE")
 
 
 def not_bounding(condition: RowCondition) -> str | None:
@@ -60,6 +68,33 @@ def outside(
     return next((name for name in images if name in by and images[name] is not None), "a change without a row")
 
 
+# Of an inline schema: how a value is written that every column stores as it stands, or does not take. Not of floats,
+# which keep some of the digits; binary_base64 alone of those of bytes: what a column of bytes reads one way is one.
+_AS_IT_STANDS: Final = frozenset(
+    {
+        "string", "text", "uuid", "boolean", "integer", "unsigned", "decimal_number", "decimal_text", "binary_base64",
+    }
+)  # fmt: skip
+_FLOATS: Final = frozenset({"float", "double"})
+
+
+def read_otherwise(condition: RowCondition, schema: bytes, *, flat: bool) -> str | None:
+    """Which of the condition's columns the event's own schema may make another value of than its JSON has, in words;
+    None if it is none. `flat`: as firn.changes.decode.connect_schema.columns_of has it."""
+    from firn.changes.decode.connect_schema import columns_of  # few events bring a schema
+
+    try:
+        columns = columns_of(schema, flat)
+    except EventError as error:
+        return str(error)[:200]
+    kinds = _AS_IT_STANDS - ({"unsigned"} if any(number < 0 for number in condition.numbers) else set())
+    for one in columns:
+        plain = one.source is not None and one.source.kind in kinds and one.type.name not in _FLOATS
+        if one.name in condition.fields and not plain:
+            return f"its schema has {one.name[:60]} as {one.type}, which may be another value than its JSON"
+    return None
+
+
 def _is_silent(condition: RowCondition, image: bytes) -> bool:
     """Whether none of the columns is in it."""
     try:
@@ -70,6 +105,13 @@ def _is_silent(condition: RowCondition, image: bytes) -> bool:
 
 def _holds(condition: RowCondition, image: bytes) -> bool:
     try:
-        return condition.holds(image)
+        return condition.holds(image) and not (condition.has_long_numbers and _is_rounded(condition, image))
     except (msgspec.DecodeError, RecursionError, UnicodeError):
         return False
+
+
+def _is_rounded(condition: RowCondition, image: bytes) -> bool:
+    """Whether a number in it has a point or an exponent, and is none that a double is."""
+    found = (bytes(raw) for name in condition.fields if (raw := member(name)(image)) is not UNSET)
+    numbers = (raw.decode() for raw in found if raw[:1] in _NUMBERS and not _NOT_WHOLE.isdisjoint(raw))
+    return any(Decimal(repr(float(text))) != Decimal(text) for text in numbers)

@@ -11,7 +11,7 @@ import msgspec
 
 from firn.changes.change import Parsed, Rejected
 from firn.changes.envelopes.limits import EventLimits
-from firn.changes.row_scope import outside
+from firn.changes.row_scope import outside, read_otherwise
 from firn.config.model import StreamConfig
 from firn.config.writers import Writer, asks_queue_senders, queue_senders
 from firn.errors import EventError, RequestError
@@ -65,10 +65,17 @@ def _faults(parsed: Parsed, settings: StreamConfig, writer: Writer) -> Iterator[
     tables = {table: _of_table(table, settings, writer, where) for table in set(parsed.table)}
     if writer.rows is None and not any(tables.values()):
         return
+    schemas: dict[tuple[bytes, bool], str | None] = {}
     for place, table in enumerate(parsed.table):
         if (why := tables[table]) is not None:
             yield place, why
         elif writer.rows is not None:
+            if (schema := parsed.schema[place]) is not None:
+                if (form := (schema, parsed.flat[place])) not in schemas:
+                    schemas[form] = read_otherwise(writer.rows, schema, flat=parsed.flat[place])
+                if (why := schemas[form]) is not None:
+                    yield place, f"({table[:100]}) is not within {where}.rows: {why}"
+                    continue
             said = outside(writer.rows, parsed.op[place], parsed.key[place], parsed.before[place], parsed.after[place])
             if said is not None:
                 yield place, f"({table[:100]}): {said} is not within {where}.rows: {writer.says[:200]}"
