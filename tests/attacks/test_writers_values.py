@@ -147,3 +147,15 @@ def test_a_number_that_a_double_rounds_is_written_whole_or_not_at_all(
     assert shop.tenants() == [(int(theirs), "theirs")]
     assert shop.take("acme", debezium(5, "c", None, image(mine, v='"mine"'))) == ""
     assert sorted(shop.tenants()) == sorted([(int(theirs), "theirs"), (int(mine), "mine")])
+
+
+@pytest.mark.parametrize("twin", ["TENANT_ID", "Tenant_Id", "TENANT\\u005fID", "\\u0054enant_id"])
+def test_a_row_that_says_it_in_other_letters_too_is_of_nobody(twin: str) -> None:
+    shop = Shop("7", "8")  # SQL's tenant_id would be the first column of the two
+    both = (f'{{"{twin}":8,"tenant_id":7,"id":1,"v":"mine"}}', f'{{"tenant_id":7,"id":1,"v":"mine","{twin}":8}}')
+    for n, told in enumerate(both):
+        assert shop.take("acme", debezium(n, "c", None, told)) == "outside_writer"
+        assert shop.take("acme", debezium(n, "d", told, None)) == "outside_writer"
+    inside = image(v='"mine"', doc=f'{{"{twin}":8}}', text=f'"\\"{twin}\\""')  # no column
+    assert shop.take("acme", debezium(9, "c", None, inside)) == ""
+    assert shop.tenants() == [(7, "mine")]

@@ -1,8 +1,9 @@
 """Whether a change stays within a part of a table's rows: the rule of a writer's `rows`. Pure.
 
 A change is within only if what it writes says so by itself, the row after or of a delete the row before or the key, and
-no image that it carries says otherwise. So a truncate never is, nor a change that leaves the columns out. An image with
-none of the columns (a primary key without them) says nothing: in a mirror, whose key holds them, it names no row.
+no image that it carries says otherwise, or says it of a column in other letters too. So a truncate never is, nor a
+change that leaves the columns out. An image with none of the columns (a primary key without them) says nothing: in a
+mirror, whose key holds them, it names no row.
 
 What is looked at is the JSON, and what a column stores may be another value. So the condition compares columns with
 values by `=` and IN, and a value that is equal has to be stored as that: an event's own schema that makes another of it
@@ -11,15 +12,17 @@ values by `=` and IN, and a value that is equal has to be stored as that: an eve
 
 from collections.abc import Iterator
 from decimal import Decimal
+from functools import lru_cache
 from typing import Final
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Raw
 
 from firn.changes.json_member import member
 from firn.changes.row_condition import Compared, Condition, Constant, Field, Holds, Is, Joined, RowCondition
 from firn.errors import EventError
 
+_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _NUMBERS: Final = frozenset(b"-0123456789"[i : i + 1] for i in range(11))
 _NOT_WHOLE: Final = frozenset(b".eE")
 
@@ -105,9 +108,27 @@ def _is_silent(condition: RowCondition, image: bytes) -> bool:
 
 def _holds(condition: RowCondition, image: bytes) -> bool:
     try:
-        return condition.holds(image) and not (condition.has_long_numbers and _is_rounded(condition, image))
+        if not condition.holds(image) or _has_twins(condition.fields, image):
+            return False
+        return not (condition.has_long_numbers and _is_rounded(condition, image))
     except (msgspec.DecodeError, RecursionError, UnicodeError):
         return False
+
+
+def _has_twins(fields: frozenset[str], image: bytes) -> bool:
+    """Whether one of the columns stands in it in other letters too: SQL takes both for one, the first that it meets."""
+    if b"\\" not in image:
+        low = image.lower()
+        if all(low.count(as_low) == image.count(name) for name, as_low in _written(fields)):
+            return False
+    lows = {name.lower() for name in fields}
+    return any(name.lower() in lows and name not in fields for name in _members(image))
+
+
+@lru_cache(maxsize=64)
+def _written(fields: frozenset[str]) -> tuple[tuple[bytes, bytes], ...]:
+    names = [msgspec.json.encode(name)[1:-1] for name in fields]
+    return tuple((name, name.lower()) for name in names)
 
 
 def _is_rounded(condition: RowCondition, image: bytes) -> bool:
