@@ -107,10 +107,10 @@ def test_changes_tell_no_row_of_before_the_columns_were(catalog: Catalog, again:
         for place, from_ in enumerate((None, *moments)):
             for to in moments[max(place - 1, 0) :]:
                 rows = set() if from_ is None else seen(from_)
-                for row in lake.table("t").changes(from_, to, steps=steps, columns=None).pylist():
-                    assert row["_change"] in ("insert", "delete")
-                    assert (row["id"] in rows) == (row["_change"] == "delete")
-                    rows ^= {row["id"]}
+                for one in lake.table("t").changes(from_, to, steps=steps, columns=None).pylist():
+                    assert one["_change"] in ("insert", "delete")
+                    assert (one["id"] in rows) == (one["_change"] == "delete")
+                    rows ^= {one["id"]}
                 assert rows == seen(to)
 
 
