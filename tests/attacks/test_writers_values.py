@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from firn.changes.row_scope import read_otherwise
+from firn.changes.row_scope import misread, outside
 from firn.commit import job
 from firn.config.condition_text import parse as parse_condition
 from firn.config.names import TableName
@@ -117,12 +117,28 @@ def test_a_schema_that_says_what_stands_there_is_within(mine: str, kind: dict[st
 
 
 def test_a_schema_that_can_not_be_read_says_nothing_for_a_row() -> None:
-    tenant, v = parse_condition("tenant_id = 7"), parse_condition("v = 'a'")
-    assert read_otherwise(tenant, b'{"type":', flat=False) is not None
-    assert read_otherwise(tenant, b'{"type":"struct","fields":[]}', flat=False) is None
+    tenant, either = parse_condition("tenant_id = 7"), parse_condition("tenant_id = 7 OR v = 'a'")
+    assert misread(tenant, b'{"type":', flat=False) == {"tenant_id"}
+    assert misread(tenant, b'{"type":"struct","fields":[]}', flat=False) == set()
     row = b'{"type":"struct","fields":[{"field":"tenant_id","type":"float"},{"field":"v","type":"string"}]}'
-    assert read_otherwise(tenant, row, flat=True) is not None
-    assert read_otherwise(v, row, flat=True) is None
+    assert misread(either, row, flat=True) == {"tenant_id"}
+    twice = row.replace(b"[", b'[{"field":"tenant_id","type":"int64"},')
+    assert misread(either, twice, flat=True) == {"tenant_id"}
+    assert outside(either, "c", None, None, b'{"tenant_id":7,"v":"a"}', misread(either, row, flat=True)) is not None
+    assert outside(either, "c", None, None, b'{"v":"a"}', misread(either, row, flat=True)) is None
+
+
+def test_a_column_that_the_schema_leaves_out_is_not_stored_and_says_nothing() -> None:
+    shop = Shop("7", "8")
+    assert shop.take("acme", debezium(1, "c", None, image(v='"mine"'))) == ""
+    for n, op in enumerate("cd"):  # the tenant would be null, and that of a delete any
+        sent = with_schema(2 + n, "7", LONG, op).replace(
+            b'{"field": "tenant_id", "optional": true, "type": "int64"}, ', b""
+        )
+        assert b"optional" in sent
+        assert sent.count(b"tenant_id") == 1
+        assert shop.take("acme", sent) == "outside_writer"
+    assert shop.tenants() == [(7, "mine")]
 
 
 @pytest.mark.parametrize(

@@ -51,9 +51,14 @@ def _parts(condition: Condition) -> Iterator[Condition]:
 
 
 def outside(
-    condition: RowCondition, op: str, key: bytes | None, before: bytes | None, after: bytes | None
+    condition: RowCondition,
+    op: str,
+    key: bytes | None,
+    before: bytes | None,
+    after: bytes | None,
+    misread: frozenset[str] = frozenset(),
 ) -> str | None:
-    """What of a change is not within the condition, in words; None if all of it is."""
+    """What of a change is not within the condition, in words; None if all of it is. `misread`: as below."""
     if op == "t":
         return "a truncate, which removes the rows of others"
     images = {"its row after": after, "its row before": before, "its key": key}
@@ -62,7 +67,7 @@ def outside(
     for name, image in images.items():
         if image is None:
             continue
-        if _holds(condition, image):
+        if _holds(condition, image, misread):
             told.add(name)
         elif not _is_silent(condition, image):
             return name
@@ -81,21 +86,21 @@ _AS_IT_STANDS: Final = frozenset(
 _FLOATS: Final = frozenset({"float", "double"})
 
 
-def read_otherwise(condition: RowCondition, schema: bytes, *, flat: bool) -> str | None:
-    """Which of the condition's columns the event's own schema may make another value of than its JSON has, in words;
-    None if it is none. `flat`: as firn.changes.decode.connect_schema.columns_of has it."""
+def misread(condition: RowCondition, schema: bytes, *, flat: bool) -> frozenset[str]:
+    """The condition's columns that are not stored as an image's JSON has them, by the event's own schema: it leaves
+    them out, or may make another value of them. `flat`: as firn.changes.decode.connect_schema.columns_of has it."""
     from firn.changes.decode.connect_schema import columns_of  # few events bring a schema
 
     try:
         columns = columns_of(schema, flat)
-    except EventError as error:
-        return str(error)[:200]
+    except EventError:
+        return condition.fields
     kinds = _AS_IT_STANDS - ({"unsigned"} if any(number < 0 for number in condition.numbers) else set())
+    plain = {True: set[str](), False: set[str]()}
     for one in columns:
-        plain = one.source is not None and one.source.kind in kinds and one.type.name not in _FLOATS
-        if one.name in condition.fields and not plain:
-            return f"its schema has {one.name[:60]} as {one.type}, which may be another value than its JSON"
-    return None
+        stands = one.source is not None and one.source.kind in kinds and one.type.name not in _FLOATS
+        plain[stands].add(one.name)
+    return condition.fields - (plain[True] - plain[False]) if columns else frozenset()
 
 
 def _is_silent(condition: RowCondition, image: bytes) -> bool:
@@ -106,8 +111,10 @@ def _is_silent(condition: RowCondition, image: bytes) -> bool:
         return False
 
 
-def _holds(condition: RowCondition, image: bytes) -> bool:
+def _holds(condition: RowCondition, image: bytes, misread: frozenset[str]) -> bool:
     try:
+        if any(member(name)(image) is not UNSET for name in misread):
+            return False
         if not condition.holds(image) or _has_twins(condition.fields, image):
             return False
         return not (condition.has_long_numbers and _is_rounded(condition, image))
