@@ -83,6 +83,37 @@ def test_nothing_is_there_before_the_columns_were(catalog: Catalog) -> None:
         scoped(catalog, columns={"shop.*": ("nope",)}).table("t").schema(None)
 
 
+@pytest.mark.parametrize("again", [True, False])
+def test_changes_tell_no_row_of_before_the_columns_were(catalog: Catalog, again: bool) -> None:
+    columns = pa.schema([("id", pa.int64()), *([("tenant", pa.int64())] if again else [])])
+    table = catalog.create_table("shop.t", columns, properties={"firn.key": '["id"]'})
+    for ids in ([1, 2], [3]):
+        table.append(pa.table({"id": ids, **({"tenant": [8] * len(ids)} if again else {})}))
+    if again:
+        with table.update_schema() as change:
+            change.delete_column("tenant")
+    with table.update_schema() as change:
+        change.add_column("tenant", LongType())
+    table.append(pa.table({"id": [4, 5], "tenant": pa.array([7, None], pa.int64())}))
+    table.delete(EqualTo("id", 1))  # type: ignore[arg-type]
+    moments = [one.snapshot_id for one in table.history()]
+    lake = scoped(catalog, rows={"shop.*": "tenant IS NULL"})
+
+    def seen(at: int) -> set[int]:
+        return {row["id"] for row in rows_of(lake, "SELECT id FROM t", at)}
+
+    assert [seen(at) for at in moments[:2]] == [set(), set()]
+    for steps in (False, True):
+        for place, from_ in enumerate((None, *moments)):
+            for to in moments[max(place - 1, 0) :]:
+                rows = set() if from_ is None else seen(from_)
+                for one in lake.table("t").changes(from_, to, steps=steps, columns=None).pylist():
+                    assert one["_change"] in ("insert", "delete")
+                    assert (one["id"] in rows) == (one["_change"] == "delete")
+                    rows ^= {one["id"]}
+                assert rows == seen(to)
+
+
 def test_a_column_that_got_wider_is_compared_at_both_moments(catalog: Catalog) -> None:
     table = catalog.create_table("shop.t", pa.schema([("id", pa.int64()), ("tenant", pa.int32())]))
     table.append(pa.table({"id": [1, 2], "tenant": pa.array([7, 8], pa.int32())}))

@@ -6,7 +6,7 @@ reads it out of SQL.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from functools import cached_property
@@ -191,12 +191,35 @@ class Joined:
         return None if None in found else self.all
 
 
+def compared(test: Condition) -> Iterator[Compared]:
+    """The comparisons in it."""
+    match test:
+        case Joined(parts=parts):
+            for part in parts:
+                yield from compared(part)
+        case Not(inner=inner):
+            yield from compared(inner)
+        case Compared():
+            yield test
+
+
 @dataclass(frozen=True)
 class RowCondition:
     """A whole condition. `fields`: the names of the row's fields that it looks at."""
 
     test: Condition
     fields: frozenset[str]
+
+    @cached_property
+    def numbers(self) -> frozenset[Decimal]:
+        """Those that fields are compared with."""
+        sides = (side for one in compared(self.test) for side in (one.left, one.right))
+        return frozenset(side.told for side in sides if isinstance(side, Constant) and isinstance(side.told, Decimal))
+
+    @cached_property
+    def has_long_numbers(self) -> bool:
+        """Whether one of them is none that a double is: written as 9007199254740993.0 a decoder may round it."""
+        return any(Decimal(repr(float(number))) != number for number in self.numbers)
 
     def holds(self, row: bytes) -> bool:
         """Whether it is true of a row. Raises as Condition.of."""

@@ -11,7 +11,7 @@ import msgspec
 
 from firn.changes.change import Parsed, Rejected
 from firn.changes.envelopes.limits import EventLimits
-from firn.changes.row_scope import outside
+from firn.changes.row_scope import misread, outside
 from firn.config.model import StreamConfig
 from firn.config.writers import Writer, asks_queue_senders, queue_senders
 from firn.errors import EventError, RequestError
@@ -65,13 +65,21 @@ def _faults(parsed: Parsed, settings: StreamConfig, writer: Writer) -> Iterator[
     tables = {table: _of_table(table, settings, writer, where) for table in set(parsed.table)}
     if writer.rows is None and not any(tables.values()):
         return
+    schemas: dict[tuple[bytes, bool], frozenset[str]] = {}
     for place, table in enumerate(parsed.table):
         if (why := tables[table]) is not None:
             yield place, why
         elif writer.rows is not None:
-            said = outside(writer.rows, parsed.op[place], parsed.key[place], parsed.before[place], parsed.after[place])
-            if said is not None:
-                yield place, f"({table[:100]}): {said} is not within {where}.rows: {writer.says[:200]}"
+            other = frozenset[str]()
+            if (schema := parsed.schema[place]) is not None:
+                form = schema, parsed.flat[place]
+                if form not in schemas:
+                    schemas[form] = misread(writer.rows, schema, flat=form[1])
+                other = schemas[form]
+            images = parsed.key[place], parsed.before[place], parsed.after[place]
+            if (said := outside(writer.rows, parsed.op[place], *images, other)) is not None:
+                told = f", and its schema reads {', '.join(sorted(other))[:100]} otherwise" if other else ""
+                yield place, f"({table[:100]}): {said} is not within {where}.rows: {writer.says[:200]}{told}"
 
 
 def _of_table(table: str, settings: StreamConfig, writer: Writer, where: str) -> str | None:

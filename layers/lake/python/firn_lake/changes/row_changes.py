@@ -137,14 +137,15 @@ class Changes(Batches):
                 yield batch.slice(first, self._size)
 
     def _net(self) -> Iterator[pa.RecordBatch]:
-        if self._line is not None and all(changes_nothing(one) for one in self._line):
+        only_rewritten = self._line is not None and all(changes_nothing(one) for one in self._line)
+        if only_rewritten and self._shown(self._before) is self._before:
             return
         yield from self._between(self._before, self._after.snapshot)
 
     def _stepwise(self) -> Iterator[pa.RecordBatch]:
         before = self._before
         for snapshot in self._line or ():
-            if not changes_nothing(snapshot):
+            if not changes_nothing(snapshot) or self._shown(before) is not before:
                 for batch in self._between(before, snapshot):
                     yield self._labelled(batch, snapshot)
             before = snapshot
@@ -156,7 +157,14 @@ class Changes(Batches):
         times = pa.repeat(pa.scalar(time, pa.timestamp("us", "UTC")), batch.num_rows)
         return pa.RecordBatch.from_arrays([kinds, ids, times, *others], schema=self.schema)
 
+    def _shown(self, snapshot: "Snapshot | None") -> "Snapshot | None":
+        """None, the empty table, where none of a snapshot's rows may be read."""
+        return snapshot if self._narrowed is None or self._narrowed.shows_rows_at(snapshot) else None
+
     def _between(self, before: "Snapshot | None", after: "Snapshot | None") -> Iterator[pa.RecordBatch]:
+        before, after = self._shown(before), self._shown(after)
+        if before is after is None:
+            return
         found = difference(self._after.source, before, after)
         left, came = self._rows_of(found.left, before), self._rows_of(found.came, after)
         rows = arrow_schema(self._rows)

@@ -7,7 +7,7 @@ there are, is said of the rows that are left.
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 from pyiceberg.expressions import BooleanExpression
@@ -27,6 +27,9 @@ from firn_lake.reading.unreadable import UnreadableFile
 from firn_lake.reading.versions import Version
 from firn_lake.schemas.arrow_types import arrow_schema
 from firn_lake.tables import key_of
+
+if TYPE_CHECKING:
+    from pyiceberg.table.snapshots import Snapshot
 
 Read: TypeAlias = Callable[[Schema, BooleanExpression], Batches]
 
@@ -95,6 +98,20 @@ class NarrowedTable:
     def filtered_by(self) -> tuple[NestedField, ...]:
         """The columns that `keep` looks at."""
         return tuple({field.field_id: field for field in self._looked_at.values()}.values())
+
+    def shows_rows_at(self, snapshot: "Snapshot | None") -> bool:
+        """Whether the columns that `keep` looks at were there at a snapshot: before, nobody can tell whose rows were.
+        None: the empty table, of which nothing is left out."""
+        if snapshot is None or not self._grant.rows:
+            return True
+        metadata = self.full.source.metadata
+        if snapshot.snapshot_id == self.full.id:
+            return self._sees_rows
+        schemas = {one.schema_id: one for one in metadata.schemas}
+        written = (
+            metadata.schema() if snapshot.schema_id is None else schemas.get(snapshot.schema_id, metadata.schema())
+        )
+        return self._sees_rows and {one.field_id for one in self.filtered_by} <= {*written.field_ids}
 
     def keep(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of a batch that may be read. It has the columns of `filtered_by`."""
