@@ -173,6 +173,18 @@ def shards_beside(settings: StreamConfig) -> frozenset[str]:
     return frozenset(str(table) for one in sharded for name, table in one.tables.items() if name != one.rest)
 
 
+def shard_states(work: Work, rests: Collection[TableName]) -> Iterator[TableState]:
+    """The tables of the other shards of these: a job that died may have left some ahead of their rest."""
+    rules = (rule for rule in work.settings.tables if rule.shard is not None)
+    mine = (rule for rule in rules if (rest := TableName.parse(rule.to)) in rests and rest not in work.foreign)
+    for name in sorted(shards_beside(replace(work.settings, tables=tuple(mine)))):
+        table = TableName.parse(name)
+        state = None if ownership.barred(table, work.lake.databases) else work.lake.state(table)
+        why = ownership.refusal(work.store, (work.stream,), table, state, work.lake.warehouse)
+        if state is not None and why is None:
+            yield state
+
+
 def judged(
     store: Store, settings: StreamConfig, config: Config, mine: Mapping[int, Epoch], known: Quarantines, above: int
 ) -> Iterator[tuple[int, StreamConfig, Collection[str]]]:

@@ -37,14 +37,17 @@ def parts(
     return tuple(found)
 
 
-def bounded(found: Iterable[Part], events: Mapping[int, int], most: int = MOST_EVENTS) -> tuple[Part, ...]:
+def bounded(
+    found: Iterable[Part], events: Mapping[int, int], most: int | None = None, ahead: int = 0
+) -> tuple[Part, ...]:
     """The parts in parts of at most `most` events, of one epoch at least: from the same epoch on, a longer range is cut
-    where a shorter one was, or its last part is longer. `events`: of each epoch."""
+    where a shorter one was, or its last part is longer. `events`: of each epoch; `ahead`: the epoch that
+    some shard is at already, up to which the first part goes at least."""
     cut = []
     for part in found:
         mine: list[int] = []
         for n in part.epochs:
-            if mine and sum(events[one] for one in mine) + events[n] > most:
+            if mine and n > ahead and sum(events[one] for one in mine) + events[n] > (most or MOST_EVENTS):
                 cut.append(replace(part, epochs=tuple(mine)))
                 mine = []
             mine.append(n)
