@@ -1,6 +1,7 @@
 """Tables of several shards of which a job left some ahead when it died, and what came in between: other settings,
 epochs that are skipped, another log, another stream, a long hold."""
 
+import random
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
@@ -148,3 +149,18 @@ def test_a_table_that_was_held_for_long_gets_what_it_lacks_in_parts(
         "a": {1: ("a", "w3"), 8: ("a", "x")}, "b": {0: ("b", "w3"), 2: ("b", "w3"), 9: ("b", "x")},
         "rest": {7: (None, "v")},
     }  # fmt: skip
+
+
+def test_a_backlog_of_wide_rows_is_committed_in_parts(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Both a thousandth: a process takes 128 MB.
+    monkeypatch.setattr("firn_spark.driver.range.MOST_BYTES", 128 * 1024)
+    monkeypatch.setattr(range_parts, "BYTES_OF_AN_EVENT", 1)
+    dice, wide = random.Random(1), "0123456789abcdefghijklmnopqrstuvwxyz"
+    lake = lake_of(spark, tmp_path)
+    for n in range(5):
+        lake.post([row(100 + n, n, "ab"[n % 2], "".join(dice.choices(wide, k=64_000)))])
+        last = lake.seal()
+    assert lake.commit(1, last) == 0, lake.lines
+    assert {name: sorted(rows) for name, rows in rows_at(lake).items()} == {"a": [0, 2, 4], "b": [1, 3], "rest": []}

@@ -178,8 +178,9 @@ def _each(keys: pa.Table) -> Iterator[tuple[Any, ...]]:
 def _comparable_values(column: pa.ChunkedArray) -> list[Any]:
     """Days and moments as numbers: Python has none of the year 10000, and no nanoseconds."""
     if pa.types.is_temporal(column.type):
-        return column.cast(pa.int32() if column.type.bit_width == 32 else pa.int64()).to_pylist()
-    return column.to_pylist()
+        column = column.cast(pa.int32() if column.type.bit_width == 32 else pa.int64())
+    found: list[Any] = column.to_pylist()
+    return found
 
 
 def _listed(names: Iterable[str]) -> str:

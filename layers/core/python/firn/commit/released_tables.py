@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from firn.commit.job_context import Work, shard_states
-from firn.commit.range_parts import Part, bounded
+from firn.commit.range_parts import Part, bounded, events_of
 from firn.config.model import StreamConfig
 from firn.config.names import TableName
 from firn.errors import ConfigError
@@ -76,7 +76,7 @@ def _sharded(
     ahead = max((state.progress(work.stream) for state in shard_states(work, [table])), default=0)
     by = {epoch.n: epoch for epoch in sealed}
     whole = [Part(tuple(by), frozenset())] if by else []
-    parts = [part.epochs for part in bounded(whole, {n: one.events for n, one in by.items()}, ahead=ahead)]
+    parts = [part.epochs for part in bounded(whole, {n: events_of(one) for n, one in by.items()}, ahead=ahead)]
     some = [([by[n] for n in part if n in mine], part[-1]) for part in parts]
     return [(found, end) for found, end in some if found]
 
