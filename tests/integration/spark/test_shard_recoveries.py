@@ -164,3 +164,23 @@ def test_a_backlog_of_wide_rows_is_committed_in_parts(
         last = lake.seal()
     assert lake.commit(1, last) == 0, lake.lines
     assert {name: sorted(rows) for name, rows in rows_at(lake).items()} == {"a": [0, 2, 4], "b": [1, 3], "rest": []}
+
+
+def test_a_narrower_range_goes_as_far_as_a_shard_is(spark: SparkSession, tmp_path: Path) -> None:
+    # Of a range whose jobs are killed a narrower one is tried, again and again.
+    lake = lake_of(spark, tmp_path)
+    lake.land([row(100, 0, "a")])
+    lake.post([row(200, 0, "b", "v2"), row(201, 1, "a", "v2")])
+    first = lake.seal()
+    lake.post([row(300, 1, "b", "v3")])
+    lake.seal()
+    last = left_ahead(lake, [row(400, 2, "a", "v4"), row(401, 0, "a", "v4")], first=first)
+    lake.post([row(500, 3, None)])
+    lake.seal()
+    assert lake.commit(first) == 0, lake.lines
+    cut = cuts.last(lake.store, lake.stream)
+    assert cut is not None
+    assert cut.n == last
+    assert rows_at(lake) == {"a": {0: ("a", "v4"), 2: ("a", "v4")}, "b": {1: ("b", "v3")}, "rest": {}}
+    assert lake.commit(last + 1) == 0
+    assert rows_at(lake)["rest"] == {3: (None, "v")}

@@ -47,6 +47,7 @@ class Work:
     foreign: Mapping[TableName, str]  # tables that are not for this deployment, with why: nothing of them counts here
     parts: tuple[Part, ...] = ()  # the epochs in order, with the source tables that are refused
     pipelines: Pipelines = field(default_factory=dict)
+    shards: Mapping[TableName, tuple[TableState, ...]] = field(default_factory=dict)  # shards_ahead, by their rests
 
     def under(self, epoch: Epoch) -> StreamConfig:
         """What the epoch is committed under: the settings, with the pipelines of its own configuration. Raises
@@ -171,18 +172,6 @@ def shards_beside(settings: StreamConfig) -> frozenset[str]:
     """The tables of shards but for their rests', which stand for them."""
     sharded = (rule.shard for rule in settings.tables if rule.shard is not None)
     return frozenset(str(table) for one in sharded for name, table in one.tables.items() if name != one.rest)
-
-
-def shard_states(work: Work, rests: Collection[TableName]) -> Iterator[TableState]:
-    """The tables of the other shards of these: a job that died may have left some ahead of their rest."""
-    rules = (rule for rule in work.settings.tables if rule.shard is not None)
-    mine = (rule for rule in rules if (rest := TableName.parse(rule.to)) in rests and rest not in work.foreign)
-    for name in sorted(shards_beside(replace(work.settings, tables=tuple(mine)))):
-        table = TableName.parse(name)
-        state = None if ownership.barred(table, work.lake.databases) else work.lake.state(table)
-        why = ownership.refusal(work.store, (work.stream,), table, state, work.lake.warehouse)
-        if state is not None and why is None:
-            yield state
 
 
 def judged(

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 
-from firn.commit.job_context import Work, shard_states
+from firn.commit.job_context import Work
 from firn.commit.range_parts import Part, bounded, events_of
 from firn.config.model import StreamConfig
 from firn.config.names import TableName
@@ -73,7 +73,7 @@ def _sharded(
 ) -> list[tuple[list[Epoch], int]]:
     """The same of a table of several shards: as much as one process decides, with the end of each. What a job that died
     has left in a shard is in the first part, wherever that job's ended."""
-    ahead = max((state.progress(work.stream) for state in shard_states(work, [table])), default=0)
+    ahead = max((state.progress(work.stream) for state in work.shards.get(table, ())), default=0)
     by = {epoch.n: epoch for epoch in sealed}
     whole = [Part(tuple(by), frozenset())] if by else []
     parts = [part.epochs for part in bounded(whole, {n: events_of(one) for n, one in by.items()}, ahead=ahead)]

@@ -4,7 +4,7 @@ the new epochs for old. Next = 1 + max(sealed epochs, every table's progress), a
 from collections.abc import Iterable
 from datetime import datetime
 
-from firn.commit.job_context import Work, shard_states
+from firn.commit.job_context import Work
 from firn.log import epochs, holds, layout
 from firn.log.batches import FORMAT
 from firn.log.epochs import RENUMBERED, Epoch
@@ -23,7 +23,8 @@ def renumber(work: Work, now: datetime) -> int:
     """
     done = work.before.n if work.before else 0
     sealed = epochs.numbers(work.store, work.stream, done)
-    states = [state for state in (*work.states.values(), *shard_states(work, work.touched)) if state is not None]
+    shards = (state for some in work.shards.values() for state in some)
+    states = [state for state in (*work.states.values(), *shards) if state is not None]
     highest = max((state.progress(work.stream) for state in states), default=0)
     newest = max([done, *sealed])
     top = max((n for n in sealed if _is_empty(work, n)), default=0)
