@@ -28,7 +28,7 @@ MUTANTS: Final = (
     Mutant(
         "what was another shard's table before keeps its rows",
         _DECISION,
-        "present.keys() if shard in self.made else ",
+        "present.keys() if all_rows else ",
         "",
         (_EACH_CUT,),
     ),

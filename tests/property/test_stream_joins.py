@@ -10,6 +10,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -220,3 +221,21 @@ def test_what_is_too_much_of_one_value_is_looked_up_once_and_not_for_each_of_its
         assert len(made.failed) == 512 - 16
         assert set(made.failed.values()) == {"it is too much"}
         assert 9 <= len(asked) <= 40
+
+
+@pytest.mark.parametrize(
+    ("kind", "far"),
+    [
+        (pa.date32(), 6_000_000), (pa.timestamp("us"), 6 * 10**17), (pa.timestamp("us", "UTC"), 6 * 10**17),
+        (pa.timestamp("ns"), 1_001), (pa.time64("us"), 7),
+    ],
+)  # fmt: skip
+def test_what_is_too_much_of_one_day_or_moment_stops_no_other(kind: pa.DataType, far: int) -> None:
+    whole = pa.int32() if kind == pa.date32() else pa.int64()
+    source = pa.table({"id": [0, 1, 2, 3], "d": pa.array([1, 2, far, 1], whole).cast(kind)})
+    told = pa.table({"d": pa.array([1, 1, 2, far], whole).cast(kind), "name": ["a", "b", "c", "d"]})
+    joins = check("SELECT k.id, c.name FROM clicks k JOIN shop.customers c ON k.d = c.d")
+    transform = Transform(joins, source.schema, joined={"shop.customers": told.schema})
+    made = transform.run(source, lookup([told], random.Random(1), 1))
+    assert made.rows.to_pylist() == [{"id": 1, "name": "c"}, {"id": 2, "name": "d"}]
+    assert made.failed == dict.fromkeys((0, 3), "it is too much")

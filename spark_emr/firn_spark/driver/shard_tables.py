@@ -12,7 +12,7 @@ from firn.errors import TerminalError, TransientError
 from firn.tables import ownership, shard_cut
 from firn.tables.planning import ColumnPlan
 from firn.tables.shard_cut import At
-from firn.tables.table_state import HELD_IDS
+from firn.tables.table_state import EPOCH, HELD_IDS
 from firn_spark.files import row_lookup
 from firn_spark.files.retyped_files import finish_retype
 from firn_spark.merge.delete_memory import DeleteMemory
@@ -26,12 +26,14 @@ MOST_EMPTIED = 5_000_000
 
 @dataclass
 class ShardTable:
-    """One shard. `table`: as it is now, None if it is not made; `at`: as the cut names it, None if it does not."""
+    """One shard. `table`: as it is now, None if it is not made; `at`: as the cut names it, None if it does not;
+    `strayed`: whether it may differ from that by keys that this range does not name."""
 
     name: str
     table: Table | None
     at: At | None
     stream: str
+    strayed: bool = False
 
     @property
     def progress(self) -> int:
@@ -40,20 +42,30 @@ class ShardTable:
 
     @property
     def since(self) -> int:
-        """The epoch that it was at when the cut was made."""
-        return self.at.progress if self.at else 0
+        """The epoch that it was at when the cut was made; 0 if that was of another stream."""
+        return self.at.progress if self.at and self.at.stream == self.stream else 0
 
     @property
     def ahead(self) -> bool:
         """Whether a job has brought it further since, which then died."""
-        return self.progress > self.since
+        return self.progress > self.since or self.elsewhere
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether that was a job of another stream, whose table it was before."""
+        if self.table is None:
+            return False
+        state = self.table.state
+        if self.at is None:
+            return not self.progress and any(name.startswith(EPOCH) for one in state.ancestry for name in one)
+        return self.at.stream != self.stream and state.progress(self.at.stream) > self.at.progress
 
     @property
     def now(self) -> At | None:
         """How a cut names it as it is now."""
         if self.table is None or self.table.state.snapshot_id is None:
             return None
-        return At(self.table.state.snapshot_id, self.progress)
+        return At(self.table.state.snapshot_id, self.progress, self.stream)
 
 
 def sharding_of(one: TableCommit) -> Sharding:
@@ -66,7 +78,7 @@ def sharding_of(one: TableCommit) -> Sharding:
 def shard_tables(one: TableCommit) -> list[ShardTable]:
     """All shards, the rest last. Raises TerminalError, TransientError for what no job can begin with."""
     context, shards = one.context, sharding_of(one)
-    cut = shard_cut.cut_in(one.table.state.ancestry if one.table else ())
+    cut = shard_cut.cut_in(one.table.state.ancestry if one.table else (), context.stream)
     found = []
     for name, place in shards.tables.items():
         if name == shards.rest:
@@ -105,13 +117,33 @@ def _check(one: TableCommit, shard: ShardTable, place: str) -> None:
             f"{place} has no snapshot {at.snapshot} any more, from which the changes of {whole} after epoch "
             f"{one.outcome.progress} have to be decided; they wait in the log"
         )
-    epochs = (n for n in context.epochs if n > one.above)
-    left = shard_cut.left_out(context.stream, shard.table.state.ancestry, shard.since, epochs)
-    if left:
+    shard.strayed = _strayed(one, shard, shard.table)
+    if not shard.strayed:
+        return
+    if shard.progress == context.last:  # no fence would tell this commit from its twin's
         raise TerminalError(
-            f"{place} has changes of epoch {left[0]}, which a job that died left there, and which is left out by now: "
-            f"have {whole} resumed with that epoch (docs/quarantine.md)"
+            f"{place} has changes of epochs that are left out by now, which a job that died left there: they are taken "
+            f"back once newer epochs have come; have {whole} resumed then (docs/quarantine.md)"
         )
+    if shard.table.state.records > MOST_EMPTIED:
+        raise TerminalError(
+            f"{place} has changes which a job that died left there, and which are left out by now or read by other "
+            f"settings: of more than {MOST_EMPTIED:,} rows it can't be told which. Have {whole} resumed with those "
+            "epochs (docs/quarantine.md), or the settings as they were"
+        )
+
+
+def _strayed(one: TableCommit, shard: ShardTable, table: Table) -> bool:
+    """Whether who left it ahead had epochs that this range has not, or read them by other settings."""
+    context, ancestry = one.context, table.state.ancestry
+    if shard.elsewhere:
+        return True
+    epochs = (n for n in context.epochs if n > one.above)
+    settings = shard_cut.under(one.target.rule, context.config)
+    return bool(
+        shard_cut.left_out(context.stream, ancestry, shard.since, epochs)
+        or shard_cut.under_others(context.stream, ancestry, shard.since, settings)
+    )
 
 
 @dataclass
@@ -154,11 +186,12 @@ class ShardRows:
         return ground.chosen(nowhere, ground.columns)
 
     def present(self, keys: Collection[Key]) -> Mapping[Key, Row]:
-        """The rows of these keys as they are now, after `rows` of them; where they are, `now` tells then."""
-        if self.shard.table is None or not keys:
+        """The rows of these keys as they are now, after `rows` of them, all of one that strayed; where they are, `now`
+        tells then."""
+        if self.shard.table is None or not (keys or self.shard.strayed):
             return {}
         if self.shard.ahead:
-            return self.now.rows(keys, None)
+            return self.now.rows(None if self.shard.strayed else keys, None)
         return {key: self.found[key] for key in keys if key in self.found}
 
 

@@ -80,11 +80,14 @@ class ShardedMirror:
         names = tuple(column.name for column in self._key)
         ground = ShardedGround(self._rows, _Memory(self), self._map, names)
         try:
-            return decide_over(ground, self._map, self._new, changes.truncates, one.sources, self._memory.said.floor)
+            floor = self._memory.said.floor
+            decided = decide_over(ground, self._map, self._new, changes.truncates, one.sources, floor)
         except ValueError as why:
             raise TerminalError(
                 f"{one.target.name}: {why}; take one of them away, it was not Firn that wrote both"
             ) from why
+        strayed = {name: rows.rows(None) for name, rows in self._rows.items() if rows.shard.strayed}
+        return replace(decided, strayed=strayed)
 
     def _check_truncate(self) -> None:
         tables = (one.shard.table for one in self._rows.values())
@@ -124,9 +127,10 @@ class ShardedMirror:
         if table.state.snapshot_id != snapshot:
             raise LostRace(f"{place} moved while its rows were looked up")
         written = self.write(rows, decided, table, shape)
-        told = part.summary() | shard_cut.taken(n for n in one.context.epochs if n > one.above)
+        epochs = (n for n in one.context.epochs if n > one.above)
+        told = part.summary() | shard_cut.taken(epochs, shard_cut.under(one.target.rule, one.context.config))
         by_rows.land(one.context.spark, table, written, snapshot, told, one.context.stream)
-        return At(_landed(table, one.context.stream, one.context.last), one.context.last)
+        return At(_landed(table, one.context.stream, one.context.last), one.context.last, one.context.stream)
 
     def write(self, rows: ShardRows, decided: Decision, table: Table, shape: Shape) -> by_rows.Written:
         """Writes what brings a shard there. `table`: with all columns that it needs."""
@@ -166,7 +170,7 @@ class ShardedMirror:
             if SHARDS_AT in ancestry[-1] or found.parentId() is None:
                 break
             above = int(found.parentId())
-        for name, at in shard_cut.cut_in(ancestry).items():
+        for name, at in shard_cut.cut_in(ancestry, self._one.context.stream).items():
             if name in self._rows:
                 yield self._rows[name], at.snapshot
 

@@ -3,14 +3,15 @@
 from firn.commit.range_parts import Part, bounded
 
 
-def epochs(events: list[int], most: int) -> list[tuple[int, ...]]:
+def epochs(events: list[int], most: int, ahead: int = 0) -> list[tuple[int, ...]]:
     numbered = dict(enumerate(events, 1))
-    return [one.epochs for one in bounded([Part(tuple(numbered), frozenset("x"))], numbered, most)]
+    return [one.epochs for one in bounded([Part(tuple(numbered), frozenset("x"))], numbered, most, ahead)]
 
 
 def test_parts_hold_so_many_events_and_one_epoch_at_least() -> None:
     assert epochs([5, 5, 5, 20, 1], 10) == [(1, 2), (3,), (4,), (5,)]
     assert epochs([5], 10) == [(1,)]
+    assert epochs([5, 5, 5, 20, 1], 10, 3) == [(1, 2, 3), (4,), (5,)]
 
 
 def test_a_longer_range_is_cut_where_a_shorter_one_was_or_later() -> None:

@@ -160,6 +160,10 @@ def test_how_a_table_is_sharded_can_not_change_yet() -> None:
     for old, new in (
         (read(), parse(plain)), (parse(plain), read()), (read(by_n), parse(wider.replace("SHARD", by_n))),
         (read(), read("{by: tenant(tenant_id), tenants: [acme]}")),
+        (read(), read("{by: tenant(tenant_id), tenants: [acme, umbrella], else: other}")),
+        (read(), parse(plain.replace("rest.orders", "acme.orders"))),
+        (parse(plain.replace("rest.orders", "acme.orders")), read()),
+        (read(), parse(plain.replace("  shop:", "  other:"))),
     ):  # fmt: skip
         with pytest.raises(ConfigError, match="is sharded can't change yet"):
             check_schemas(old, new, "firn.yaml")

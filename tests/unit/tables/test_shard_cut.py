@@ -1,16 +1,28 @@
 """What the tables of a sharded table say of each other."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from firn.changes.decode.types import INT, LONG, STRING
-from firn.config.model import TableRule
+from firn.config.model import StreamConfig, TableRule
 from firn.config.names import TableName
 from firn.config.sharding import Sharding
 from firn.errors import TerminalError
-from firn.tables.shard_cut import At, check, cut_in, left_out, properties, shards_of, summary, taken
-from firn.tables.shard_names import SHARD_OF, SHARDS, shard_in
+from firn.tables.shard_cut import (
+    At,
+    check,
+    cut_in,
+    left_out,
+    properties,
+    shards_of,
+    summary,
+    taken,
+    under,
+    under_others,
+)
+from firn.tables.shard_names import SHARD_OF, SHARDS, SHARDS_AT, shard_in
 from firn.tables.table_state import TableState
 
 PLAIN = TableRule("public.orders", "rest.orders", ("id",))
@@ -58,14 +70,30 @@ def test_only_its_own_tables_are_taken_for_a_rules() -> None:
 
 
 def test_the_newest_snapshot_that_names_shards_is_the_cut() -> None:
-    at = {"a": At(7, 3), "b": At(8, 2)}
-    assert cut_in([{}, summary(at), summary({})]) == at
-    assert cut_in([{}]) == {}
+    at = {"a": At(7, 3, "s"), "b": At(8, 2, "of")}
+    assert cut_in([{}, summary(at), summary({})], "s") == at
+    assert cut_in([{}], "s") == {}
+    assert cut_in([{SHARDS_AT: '{"a": [7, 3]}'}], "s") == {"a": At(7, 3, "s")}
 
 
 def test_epochs_that_a_dead_job_left_are_found() -> None:
-    assert json.loads(taken([5, 3, 4, 9])["firn.shard.epochs"]) == [[3, 5], [9, 9]]
-    ahead = [{"firn.epoch.s": "9"} | taken([3, 4, 5, 9]), {"firn.epoch.s": "2"} | taken([1, 2])]
+    assert json.loads(taken([5, 3, 4, 9], "x")["firn.shard.epochs"]) == [[3, 5], [9, 9]]
+    ahead = [{"firn.epoch.s": "9"} | taken([3, 4, 5, 9], "x"), {"firn.epoch.s": "2"} | taken([1, 2], "y")]
     assert left_out("s", ahead, 2, [3, 4, 5, 6, 9]) == []
     assert left_out("s", ahead, 2, [3, 5, 9, 10]) == [4]
     assert left_out("s", ahead, 9, []) == []
+
+
+def test_epochs_that_were_decided_under_other_settings_are_found() -> None:
+    stream = StreamConfig("s", "debezium", ())
+    here = under(rule(TENANTS), stream)
+    others = (
+        under(replace(rule(TENANTS), snapshot_reads="ignore"), stream),
+        under(rule(TENANTS), replace(stream, generation=1)),
+        under(rule(TENANTS), replace(stream, out_of_range="dead_letter")),
+    )
+    assert len({here, *others}) == 4
+    ahead = [{"firn.epoch.s": "9"} | taken([3], here), {"firn.epoch.s": "2"} | taken([1, 2], "y"), {}]
+    assert not under_others("s", ahead, 2, here)
+    assert under_others("s", ahead, 1, here)
+    assert under_others("s", ahead, 2, others[0])

@@ -172,7 +172,15 @@ def _columns(join: Join, schema: pa.Schema, text: Text) -> pa.Schema:
 
 
 def _each(keys: pa.Table) -> Iterator[tuple[Any, ...]]:
-    return zip(*(column.to_pylist() for column in keys.columns), strict=True)
+    return zip(*(_comparable_values(column) for column in keys.columns), strict=True)
+
+
+def _comparable_values(column: pa.ChunkedArray) -> list[Any]:
+    """Days and moments as numbers: Python has none of the year 10000, and no nanoseconds."""
+    if pa.types.is_temporal(column.type):
+        column = column.cast(pa.int32() if column.type.bit_width == 32 else pa.int64())
+    found: list[Any] = column.to_pylist()
+    return found
 
 
 def _listed(names: Iterable[str]) -> str:

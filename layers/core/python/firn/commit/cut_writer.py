@@ -74,7 +74,7 @@ def _shards(work: Work, there: Mapping[TableName, TableState]) -> dict[str, int]
         str(rule.shard.tables[name]): at.snapshot
         for rule in work.settings.tables
         if rule.shard is not None and (state := there.get(rule.shard.tables[rule.shard.rest])) is not None
-        for name, at in cut_in(state.ancestry).items()
+        for name, at in cut_in(state.ancestry, work.stream).items()
         if name in rule.shard.tables
     }
 

@@ -14,12 +14,13 @@ from typing import Any, Final, Literal
 from firn.commit import job_metrics, table_limit
 from firn.commit.bisection import unreadable
 from firn.commit.cut_writer import write_cut
-from firn.commit.job_context import Work, look
+from firn.commit.job_context import Work
 from firn.commit.lake import Lake, Range
 from firn.commit.range_parts import Part
 from firn.commit.reach_back import Reach, reaches
 from firn.commit.released_tables import brought
 from firn.commit.renumbering import renumber
+from firn.commit.shards_ahead import look
 from firn.commit.sink_turn import SinkTurn
 from firn.commit.view_turn import ViewTurn
 from firn.config.names import TableName, slug

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from firn.commit import table_limit
 from firn.commit.lake import Lake
-from firn.commit.range_parts import Part, bounded, parts
+from firn.commit.range_parts import Part, bounded, events_of, parts
 from firn.config.model import Config, StreamConfig
 from firn.config.names import TableName
 from firn.config.pipelines import Pipeline
@@ -47,6 +47,7 @@ class Work:
     foreign: Mapping[TableName, str]  # tables that are not for this deployment, with why: nothing of them counts here
     parts: tuple[Part, ...] = ()  # the epochs in order, with the source tables that are refused
     pipelines: Pipelines = field(default_factory=dict)
+    shards: Mapping[TableName, tuple[TableState, ...]] = field(default_factory=dict)  # shards_ahead, by their rests
 
     def under(self, epoch: Epoch) -> StreamConfig:
         """What the epoch is committed under: the settings, with the pipelines of its own configuration. Raises
@@ -160,7 +161,7 @@ def look(store: Store, lake: Lake, stream: str, first: int, last: int) -> Work:
         standings[name] = replace(stand, done=max(stand.done, known.begun))
     touched, split = _touched(own, sources), parts(refused, sources, pipelines)
     if any(rule.shard for rule in settings.tables):
-        split = bounded(split, {n: epoch.events for n, epoch in mine.items()})
+        split = bounded(split, {n: events_of(epoch) for n, epoch in mine.items()})
     return Work(
         store, lake, stream, last, config, settings, before, known, mine, touched, states, standings, foreign, split,
         by_config,

@@ -7,9 +7,12 @@ from typing import Final
 
 from firn.commit import table_limit
 from firn.config.pipelines import Pipeline
+from firn.log.epochs import Epoch
 
 MOST_EVENTS: Final = 100_000
 """Of a part of a stream that has a table of several shards: one process decides its rows one by one."""
+BYTES_OF_AN_EVENT: Final = 1_000
+"""Staged: larger ones count for more, or that process could not take a part (firn_spark.driver.range.MOST_BYTES)."""
 
 
 @dataclass(frozen=True)
@@ -37,19 +40,27 @@ def parts(
     return tuple(found)
 
 
-def bounded(found: Iterable[Part], events: Mapping[int, int], most: int = MOST_EVENTS) -> tuple[Part, ...]:
+def bounded(
+    found: Iterable[Part], events: Mapping[int, int], most: int | None = None, ahead: int = 0
+) -> tuple[Part, ...]:
     """The parts in parts of at most `most` events, of one epoch at least: from the same epoch on, a longer range is cut
-    where a shorter one was, or its last part is longer. `events`: of each epoch."""
+    where a shorter one was, or its last part is longer. `events`: of each epoch, as events_of has them;
+    `ahead`: the epoch that some shard is at already, up to which the first part goes at least."""
     cut = []
     for part in found:
         mine: list[int] = []
         for n in part.epochs:
-            if mine and sum(events[one] for one in mine) + events[n] > most:
+            if mine and n > ahead and sum(events[one] for one in mine) + events[n] > (most or MOST_EVENTS):
                 cut.append(replace(part, epochs=tuple(mine)))
                 mine = []
             mine.append(n)
         cut.append(replace(part, epochs=tuple(mine)))
     return tuple(cut)
+
+
+def events_of(epoch: Epoch) -> int:
+    """How many events of an epoch count for `bounded`: no fewer than its bytes are."""
+    return max(epoch.events, sum(batch.bytes for batch in epoch.batches) // BYTES_OF_AN_EVENT)
 
 
 def appending(pipelines: Sequence[Pipeline]) -> list[tuple[str, str]]:

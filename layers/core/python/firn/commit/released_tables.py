@@ -1,9 +1,10 @@
 """What a table lacks that was released: epochs that the cut before holds for the others."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from firn.commit.job_context import Work
+from firn.commit.range_parts import Part, bounded, events_of
 from firn.config.model import StreamConfig
 from firn.config.names import TableName
 from firn.errors import ConfigError
@@ -29,12 +30,11 @@ def brought(
         yield upto, _failed(table, f"epoch {missing} is no longer in the log", "expired")
         return
     try:
-        parts = _parts(work, table, [sealed[n] for n in sorted(sealed) if n not in work.known.epochs])
+        parts = _parts(work, table, [sealed[n] for n in sorted(sealed) if n not in work.known.epochs], upto)
     except ConfigError as error:
         yield upto, _failed(table, str(error), "terminal")
         return
-    for number, (settings, some) in enumerate(parts, 1):
-        last = upto if number == len(parts) else max(some)
+    for settings, some, last in parts:
         if any(str(name) in late for one in settings.pipelines if one.target == table for name in one.joins):
             yield done, None
             return
@@ -47,16 +47,38 @@ def brought(
         done = last
 
 
-def _parts(work: Work, table: TableName, sealed: Collection[Epoch]) -> list[tuple[StreamConfig, Mapping[int, Epoch]]]:
+def _parts(
+    work: Work, table: TableName, sealed: Sequence[Epoch], upto: int
+) -> list[tuple[StreamConfig, Mapping[int, Epoch], int]]:
     """The epochs that hold something of the table, in parts in which it is made by the same SQL, with what each is
-    committed under. Raises ConfigError, StorageUnavailable."""
+    committed under and how far the table is then. Raises ConfigError, StorageUnavailable."""
     mine = [epoch for epoch in sealed if work.rows(table, [epoch])]
 
     def sql(epoch: Epoch) -> list[tuple[str, str]]:
         return [(one.name, one.sql) for one in work.under(epoch).pipelines if one.target == table]
 
-    parts = [list(some) for _, some in groupby(mine, key=sql)]
-    return [(work.under(some[-1]), {epoch.n: epoch for epoch in some}) for some in parts]
+    if any(rule.shard and table == TableName.parse(rule.to) for rule in work.settings.tables):
+        parts = _sharded(work, table, sealed, {epoch.n for epoch in mine})
+    else:
+        parts = [(list(some), 0) for _, some in groupby(mine, key=sql)]
+    ends = [end or some[-1].n for some, end in parts[:-1]] + [upto]
+    return [
+        (work.under(some[-1]), {epoch.n: epoch for epoch in some}, end)
+        for (some, _), end in zip(parts, ends, strict=False)
+    ]
+
+
+def _sharded(
+    work: Work, table: TableName, sealed: Sequence[Epoch], mine: Collection[int]
+) -> list[tuple[list[Epoch], int]]:
+    """The same of a table of several shards: as much as one process decides, with the end of each. What a job that died
+    has left in a shard is in the first part, wherever that job's ended."""
+    ahead = max((state.progress(work.stream) for state in work.shards.get(table, ())), default=0)
+    by = {epoch.n: epoch for epoch in sealed}
+    whole = [Part(tuple(by), frozenset())] if by else []
+    parts = [part.epochs for part in bounded(whole, {n: events_of(one) for n, one in by.items()}, ahead=ahead)]
+    some = [([by[n] for n in part if n in mine], part[-1]) for part in parts]
+    return [(found, end) for found, end in some if found]
 
 
 def _into(

@@ -1,6 +1,7 @@
 """A staging area that was started over counts its epochs from 1 again, and the tables have higher ones: they would take
 the new epochs for old. Next = 1 + max(sealed epochs, every table's progress), and only a job can see the tables."""
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from firn.commit.job_context import Work
@@ -9,6 +10,7 @@ from firn.log.batches import FORMAT
 from firn.log.epochs import RENUMBERED, Epoch
 from firn.log.holds import Quarantine
 from firn.log.store import put_if_absent
+from firn.tables.table_state import TableState
 
 
 def renumber(work: Work, now: datetime) -> int:
@@ -21,20 +23,22 @@ def renumber(work: Work, now: datetime) -> int:
     """
     done = work.before.n if work.before else 0
     sealed = epochs.numbers(work.store, work.stream, done)
-    highest = max((work.progress(table) for table in work.states), default=0)
+    shards = (state for some in work.shards.values() for state in some)
+    states = [state for state in (*work.states.values(), *shards) if state is not None]
+    highest = max((state.progress(work.stream) for state in states), default=0)
     newest = max([done, *sealed])
     top = max((n for n in sealed if _is_empty(work, n)), default=0)
-    if work.epochs and (highest > newest or _of_another_log(work, max(done, top, work.known.begun))):
+    if work.epochs and (highest > newest or _of_another_log(work, states, max(done, top, work.known.begun))):
         top = _count_from(work, max(highest, newest + 1), now)
         _close(work, done, top, now)
         return top
     return top if top and _close(work, done, top, now) else 0
 
 
-def _of_another_log(work: Work, above: int) -> bool:
+def _of_another_log(work: Work, states: Iterable[TableState], above: int) -> bool:
     """Whether a table has an epoch above this one that was sealed in an earlier staging area."""
-    for state in work.states.values():
-        n, nonce = (state.progress(work.stream), state.sealed(work.stream)) if state else (0, None)
+    for state in states:
+        n, nonce = state.progress(work.stream), state.sealed(work.stream)
         epoch = epochs.read(work.store, work.stream, n) if nonce is not None and n > above else None
         if epoch is not None and epoch.nonce != nonce:
             return True

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from firn.changes.decode.texts import changes_form
 from firn.changes.decode.types import Type, promotable, storable, widen
-from firn.config.model import Config, StreamConfig
+from firn.config.model import Config, StreamConfig, TableRule
 from firn.errors import ConfigError
 
 
@@ -13,7 +13,8 @@ def check_schemas(old: Config, new: Config, filename: str) -> None:
     """Raises ConfigError that names each field whose new type does not hold what the old one held, and tables that
     would be sharded otherwise."""
     both = [(old.streams[name], stream) for name, stream in new.streams.items() if name in old.streams]
-    if lines := [f"{filename}: {line}" for was, now in both for line in (*_narrowed(was, now), *_sharded(was, now))]:
+    narrowed = (line for was, now in both for line in _narrowed(was, now))
+    if lines := [f"{filename}: {line}" for line in (*narrowed, *_sharded(old, new))]:
         raise ConfigError("\n".join(lines))
 
 
@@ -33,21 +34,30 @@ def _narrowed(old: StreamConfig, new: StreamConfig) -> Iterator[str]:
                 )
 
 
-def _sharded(old: StreamConfig, new: StreamConfig) -> Iterator[str]:
-    """How a table is sharded can't change yet."""
-    before = {rule.to: rule.shard for rule in old.tables if rule.source and not rule.ignore}
-    for rule in new.tables:
-        if rule.ignore or rule.to not in before:
-            continue  # other tables
-        was, now = before[rule.to], rule.shard
-        if was is None or now is None:
-            same = was is now
-        else:
-            promoted = was.kind is not None and now.kind is not None and promotable(was.kind, now.kind)
-            same = promoted and replace(was, kind=None) == replace(now, kind=None)
-        if not same:
-            where = f"streams.{new.name}.tables.{rule.source}.shard"
-            yield f"{where}: how {rule.to} is sharded can't change yet; write it as it was, or another `to`"
+def _sharded(old: Config, new: Config) -> Iterator[str]:
+    """How a table is sharded can't change yet, whichever of its tables or streams another rule names."""
+    before = {table: rule for stream in old.streams.values() for rule in stream.tables for table in _tables(rule)}
+    for stream in new.streams.values():
+        for rule in stream.tables:
+            met = next((before[table] for table in _tables(rule) if table in before), None)
+            if met is None:
+                continue  # other tables
+            was, now = met.shard, rule.shard
+            if was is None or now is None:
+                same = was is now
+            else:
+                promoted = was.kind is not None and now.kind is not None and promotable(was.kind, now.kind)
+                same = promoted and replace(was, kind=None) == replace(now, kind=None)
+            if not same:
+                where = f"streams.{stream.name}.tables.{rule.source}.shard"
+                yield f"{where}: how {met.to} is sharded can't change yet; write it as it was, or another `to`"
+
+
+def _tables(rule: TableRule) -> tuple[str, ...]:
+    """That a rule of a source fills, as far as it names them itself."""
+    if rule.ignore or not rule.source:
+        return ()
+    return (rule.to,) if rule.shard is None else tuple(map(str, rule.shard.tables.values()))
 
 
 def _holds(new: Type, old: Type) -> bool:

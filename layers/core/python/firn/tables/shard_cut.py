@@ -8,10 +8,11 @@ other shards, and each of its snapshots names theirs as they are then: that is t
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Final
 
 from firn.changes.decode import types
-from firn.config.model import TableRule
+from firn.config.model import StreamConfig, TableRule
 from firn.config.names import TableName
 from firn.config.sharding import Sharding
 from firn.errors import TerminalError
@@ -20,14 +21,17 @@ from firn.tables.table_state import EPOCH, TableState
 
 TAKEN: Final = "firn.shard.epochs"
 """In a snapshot of another shard: the numbers of the epochs that were decided with it, as JSON: [[first, last], …]."""
+UNDER: Final = "firn.shard.under"
+"""In the same: the settings under which they were decided, as `under` tells them."""
 
 
 @dataclass(frozen=True)
 class At:
-    """A shard as a cut names it."""
+    """A shard as a cut names it. `stream`: the one whose epoch `progress` is."""
 
     snapshot: int
     progress: int
+    stream: str
 
 
 def properties(name: TableName, rule: TableRule) -> dict[str, str]:
@@ -91,25 +95,36 @@ def _same(before: str, now: str) -> bool:
 
 def summary(at: Mapping[str, At]) -> dict[str, str]:
     """What the rest's snapshot says."""
-    return {SHARDS_AT: json.dumps({name: [one.snapshot, one.progress] for name, one in sorted(at.items())})}
+    return {SHARDS_AT: json.dumps({name: [one.snapshot, one.progress, one.stream] for name, one in sorted(at.items())})}
 
 
-def cut_in(ancestry: Iterable[Mapping[str, str]]) -> dict[str, At]:
+def cut_in(ancestry: Iterable[Mapping[str, str]], stream: str) -> dict[str, At]:
     """The other shards as the newest of these summaries of the rest's snapshots names them; those that are not made
-    yet are left out."""
+    yet are left out. `stream`: whose epochs they are where none is named."""
     text = next((one[SHARDS_AT] for one in ancestry if SHARDS_AT in one), "{}")
-    return {name: At(int(snapshot), int(progress)) for name, (snapshot, progress) in json.loads(text).items()}
+    return {
+        name: At(int(snapshot), int(progress), *(of or [stream]))
+        for name, (snapshot, progress, *of) in json.loads(text).items()
+    }
 
 
-def taken(epochs: Iterable[int]) -> dict[str, str]:
-    """What the snapshot of another shard says of the epochs that it was decided from."""
+def under(rule: TableRule, settings: StreamConfig) -> str:
+    """A digest of what changes are decided by beside themselves: other settings may make dead letters of other ones,
+    leave others out, or give other keys."""
+    of_rule = (rule.key, rule.mode, rule.snapshot_reads, sorted(map(repr, rule.columns.items())))
+    of_stream = (settings.generation, settings.order_by, sorted(settings.own_fields), repr(settings.settings))
+    return sha256(repr((of_rule, of_stream)).encode()).hexdigest()[:16]
+
+
+def taken(epochs: Iterable[int], settings: str) -> dict[str, str]:
+    """What the snapshot of another shard says of the epochs that it was decided from. `settings`: as `under` tells."""
     runs: list[list[int]] = []
     for n in sorted(epochs):
         if runs and runs[-1][1] == n - 1:
             runs[-1][1] = n
         else:
             runs.append([n, n])
-    return {TAKEN: json.dumps(runs)}
+    return {TAKEN: json.dumps(runs), UNDER: settings}
 
 
 def left_out(stream: str, ancestry: Iterable[Mapping[str, str]], above: int, mine: Iterable[int]) -> list[int]:
@@ -120,3 +135,9 @@ def left_out(stream: str, ancestry: Iterable[Mapping[str, str]], above: int, min
         if TAKEN in one and int(one.get(EPOCH + stream, 0)) > above:
             found |= {n for first, last in json.loads(one[TAKEN]) for n in range(first, last + 1)}
     return sorted(n for n in found.difference(mine) if n > above)
+
+
+def under_others(stream: str, ancestry: Iterable[Mapping[str, str]], above: int, settings: str) -> bool:
+    """Whether a shard has epochs above `above` that were decided under other settings than these (`under`)."""
+    late = (one for one in ancestry if TAKEN in one and int(one.get(EPOCH + stream, 0)) > above)
+    return any(one.get(UNDER) != settings for one in late)

@@ -127,6 +127,7 @@ class Decision:
     seen      the changes and rows that it was decided from
     told, too_old  as Decided has them
     linked    as Before has them
+    strayed   all rows at the cut of shards that may differ from it by other keys too
     """
 
     map: ShardMap
@@ -137,16 +138,22 @@ class Decision:
     told: int
     too_old: frozenset[Key]
     linked: frozenset[Key] = frozenset()
+    strayed: Mapping[str, Rows] = field(default_factory=dict)
 
     def following(self, shards: ShardMap) -> "Decision":
         """The same for branches that were filled by another map at the cut, and are brought along until it counts."""
         return replace(self, map=shards, reached=frozenset(_places(shards, self.rows, *self.seen)), made=frozenset())
 
     def step(self, shard: str, present: Rows) -> Step:
-        """What brings a shard there. `present`: what it holds now of the keys of `rows`; of one that is made, all."""
+        """What brings a shard there. `present`: what it holds now of the keys of `rows`; all of one that is made, or
+        strayed."""
         mine = self._placed[shard]
+        strayed = self.strayed.get(shard)
+        if strayed is not None:
+            mine = {key: row for key, row in strayed.items() if key not in self.rows} | mine
         writes = {key: row for key, row in mine.items() if present.get(key) != row}
-        strays = present.keys() if shard in self.made else self.rows.keys() & present.keys()
+        all_rows = shard in self.made or strayed is not None
+        strays = present.keys() if all_rows else self.rows.keys() & present.keys()
         return Step(writes, [key for key in strays if key in writes or key not in mine])
 
     @cached_property
