@@ -48,6 +48,8 @@ class ShardTable:
     @property
     def ahead(self) -> bool:
         """Whether a job has brought it further since, which then died."""
+        if self.at and self.table and self.at.snapshot == self.table.state.snapshot_id:
+            return False
         return self.progress > self.since or self.elsewhere
 
     @property

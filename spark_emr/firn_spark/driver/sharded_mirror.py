@@ -128,7 +128,8 @@ class ShardedMirror:
             raise LostRace(f"{place} moved while its rows were looked up")
         written = self.write(rows, decided, table, shape)
         epochs = (n for n in one.context.epochs if n > one.above)
-        told = part.summary() | shard_cut.taken(epochs, shard_cut.under(one.target.rule, one.context.config))
+        settings = shard_cut.under(one.target.rule, one.context.config)
+        told = part.summary() | shard_cut.taken(epochs, settings, whole=shard.strayed)
         by_rows.land(one.context.spark, table, written, snapshot, told, one.context.stream)
         return At(_landed(table, one.context.stream, one.context.last), one.context.last, one.context.stream)
 

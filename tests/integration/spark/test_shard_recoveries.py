@@ -85,6 +85,18 @@ def test_what_is_skipped_is_taken_back(spark: SparkSession, tmp_path: Path) -> N
     assert rows_at(lake) == {"a": {0: ("a", "v"), 2: ("a", "w3")}, "b": {1: ("b", "v")}, "rest": {7: (None, "v")}}
 
 
+def test_who_dies_while_it_takes_back_is_made_good_by_the_same_range(spark: SparkSession, tmp_path: Path) -> None:
+    lake = lake_of(spark, tmp_path)
+    lake.land([row(100, 0, "a"), row(101, 1, "b")])
+    last = left_ahead(lake, [row(200, 0, "b", "w0"), row(201, 5, "a")])
+    held(lake, last)
+    assert lake.commit(last) == 0, lake.lines
+    resumed(lake, "skip")
+    last = left_ahead(lake, [row(300, 1, "a", "w1")])
+    assert lake.commit(last) == 0, lake.lines
+    assert rows_at(lake) == {"a": {0: ("a", "v"), 1: ("a", "w1")}, "b": {}, "rest": {}}
+
+
 def test_a_log_that_is_begun_anew_counts_on_above_all_shards(spark: SparkSession, tmp_path: Path) -> None:
     config = CONFIG.replace("SHARD", TENANTS) + "      app.u: {to: lake.u, key: [id]}\n"
     lake = Lake(spark, tmp_path, config)

@@ -167,3 +167,12 @@ def test_how_a_table_is_sharded_can_not_change_yet() -> None:
     ):  # fmt: skip
         with pytest.raises(ConfigError, match="is sharded can't change yet"):
             check_schemas(old, new, "firn.yaml")
+
+
+def test_the_memory_beside_the_rest_has_a_name_too() -> None:
+    def named(count: int) -> Config:
+        return parse(TEXT.replace("orders'", "o" * count + "'").replace("SHARD", TENANTS))
+
+    assert len(named(246).streams["shop"].tables[0].to) == 251
+    with pytest.raises(ConfigError, match="a table's name has at most 246 bytes"):
+        named(247)

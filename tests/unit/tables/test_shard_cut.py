@@ -97,3 +97,6 @@ def test_epochs_that_were_decided_under_other_settings_are_found() -> None:
     assert not under_others("s", ahead, 2, here)
     assert under_others("s", ahead, 1, here)
     assert under_others("s", ahead, 2, others[0])
+    compared = [{"firn.epoch.s": "10"} | taken([10], here, whole=True), {"firn.epoch.s": "9"} | taken([9], "y")]
+    assert not under_others("s", compared, 2, here)
+    assert left_out("s", compared, 2, [10]) == []

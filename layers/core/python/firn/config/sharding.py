@@ -89,7 +89,7 @@ class Sharding:
         table = TableName.parse(self.to.replace("{shard}", shard))
         if is_reserved(table.table):
             raise ValueError(f"{table} is a name of Firn's own; write another `to`")
-        if why := too_long(table.namespace, table.table, with_facts=False):
+        if why := too_long(table.namespace, table.table, with_facts=shard == self.rest):
             raise ValueError(f"{why}; write a shorter `to`")
         return Home(str(table))
 

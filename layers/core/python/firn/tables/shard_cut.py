@@ -6,7 +6,7 @@ other shards, and each of its snapshots names theirs as they are then: that is t
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
@@ -23,6 +23,8 @@ TAKEN: Final = "firn.shard.epochs"
 """In a snapshot of another shard: the numbers of the epochs that were decided with it, as JSON: [[first, last], …]."""
 UNDER: Final = "firn.shard.under"
 """In the same: the settings under which they were decided, as `under` tells them."""
+WHOLE: Final = "firn.shard.whole"
+"""In the same, of one that had strayed: all of it was compared, whatever it had before."""
 
 
 @dataclass(frozen=True)
@@ -116,28 +118,36 @@ def under(rule: TableRule, settings: StreamConfig) -> str:
     return sha256(repr((of_rule, of_stream)).encode()).hexdigest()[:16]
 
 
-def taken(epochs: Iterable[int], settings: str) -> dict[str, str]:
-    """What the snapshot of another shard says of the epochs that it was decided from. `settings`: as `under` tells."""
+def taken(epochs: Iterable[int], settings: str, *, whole: bool = False) -> dict[str, str]:
+    """What the snapshot of another shard says of the epochs that it was decided from. `settings`: as `under` tells;
+    `whole`: whether all of it was compared."""
     runs: list[list[int]] = []
     for n in sorted(epochs):
         if runs and runs[-1][1] == n - 1:
             runs[-1][1] = n
         else:
             runs.append([n, n])
-    return {TAKEN: json.dumps(runs), UNDER: settings}
+    return {TAKEN: json.dumps(runs), UNDER: settings} | ({WHOLE: "true"} if whole else {})
 
 
 def left_out(stream: str, ancestry: Iterable[Mapping[str, str]], above: int, mine: Iterable[int]) -> list[int]:
-    """The epochs above `above` that a shard has (`ancestry`: its snapshots' summaries), and that are not among `mine`:
-    a job brought it there that has died, and somebody has taken them out since."""
+    """The epochs above `above` that a shard has (`ancestry`: its snapshots' summaries, the newest first), and that are
+    not among `mine`: a job brought it there that has died, and somebody has taken them out since."""
     found: set[int] = set()
-    for one in ancestry:
-        if TAKEN in one and int(one.get(EPOCH + stream, 0)) > above:
-            found |= {n for first, last in json.loads(one[TAKEN]) for n in range(first, last + 1)}
+    for one in _brought(stream, ancestry, above):
+        found |= {n for first, last in json.loads(one[TAKEN]) for n in range(first, last + 1)}
     return sorted(n for n in found.difference(mine) if n > above)
 
 
 def under_others(stream: str, ancestry: Iterable[Mapping[str, str]], above: int, settings: str) -> bool:
     """Whether a shard has epochs above `above` that were decided under other settings than these (`under`)."""
-    late = (one for one in ancestry if TAKEN in one and int(one.get(EPOCH + stream, 0)) > above)
-    return any(one.get(UNDER) != settings for one in late)
+    return any(one.get(UNDER) != settings for one in _brought(stream, ancestry, above))
+
+
+def _brought(stream: str, ancestry: Iterable[Mapping[str, str]], above: int) -> Iterator[Mapping[str, str]]:
+    """The summaries of jobs that brought a shard above an epoch, down to the newest that compared all of it."""
+    for one in ancestry:
+        if TAKEN in one and int(one.get(EPOCH + stream, 0)) > above:
+            yield one
+        if WHOLE in one:
+            return
