@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from firn.changes.row_scope import misread, outside
+from firn.changes.writer_bounds import misread, outside
 from firn.commit import job
 from firn.config.condition_text import parse as parse_condition
 from firn.config.names import TableName

@@ -41,14 +41,14 @@ MUTANTS: Final = (
     ),
     Mutant(
         "an image that says another tenant is not looked at where one says the writer's own",
-        f"{_CORE}/changes/row_scope.py",
+        f"{_CORE}/changes/writer_bounds.py",
         "elif not _is_silent(condition, image):",
         "elif name in by and not _is_silent(condition, image):",
         (f"{_WRITERS}::test_what_is_not_the_writers_is_refused_whole",),
     ),
     Mutant(
         "a truncate is within a writer's rows",
-        f"{_CORE}/changes/row_scope.py",
+        f"{_CORE}/changes/writer_bounds.py",
         'if op == "t":',
         'if op == "t" and after is None:',
         (f"{_WRITERS}::test_what_is_not_the_writers_is_refused_whole",),

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from firn.config.callers import is_one_of
 from firn.config.condition_text import parse
 from firn.config.model import Auth
+from firn.config.readable_rows import check_rows
 from firn.config.reader_scopes import Scope, ScopedReader, ScopedReaders
-from firn.config.scope_rows import check_rows
 from firn.config.secret_addresses import SecretPlaces, is_same_place
 from firn_lake.reading.row_filter import UnfitRows, kept, require_fit
 from tests.row_conditions import conditions

@@ -9,8 +9,8 @@ from firn.config.callers import exact_caller
 from firn.config.model import Auth, StreamConfig
 from firn.config.names import is_own_column
 from firn.config.problems import Section, shown, words
+from firn.config.readable_rows import check_rows
 from firn.config.reader_scopes import ALL_TABLES, Scope, ScopedReader, ScopedReaders, read_table_pattern
-from firn.config.scope_rows import check_rows
 from firn.config.secret_addresses import SecretPlaces
 from firn.config.sql_text import SqlRefused
 

@@ -58,7 +58,7 @@ def _writer(name: str, section: Section) -> Writer | None:
 
 
 def _condition(section: Section, text: str) -> "RowCondition | None":
-    from firn.changes.row_scope import not_bounding
+    from firn.changes.writer_bounds import not_bounding
     from firn.config.condition_text import parse
     from firn.config.sql_text import SqlRefused
 

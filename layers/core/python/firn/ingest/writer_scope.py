@@ -11,7 +11,7 @@ import msgspec
 
 from firn.changes.change import Parsed, Rejected
 from firn.changes.envelopes.limits import EventLimits
-from firn.changes.row_scope import misread, outside
+from firn.changes.writer_bounds import misread, outside
 from firn.config.model import StreamConfig
 from firn.config.writers import Writer, asks_queue_senders, queue_senders
 from firn.errors import EventError, RequestError

@@ -16,8 +16,8 @@ from pyiceberg.types import NestedField
 
 from firn.changes.row_condition import Condition
 from firn.config.names import is_own_column
+from firn.config.readable_rows import check_rows
 from firn.config.reader_scopes import TableGrant
-from firn.config.scope_rows import check_rows
 from firn.config.sql_text import SqlRefused
 from firn.errors import FirnError, TransientError
 from firn.tables.snapshot_history import NoSuchMoment
