@@ -240,6 +240,7 @@ def _rule() -> Schema:
                     "tenants": texts("Of tenant: the values that have a table of their own."),
                     "to": free("Of geographic: value -> shard.", TEXT),
                     "else": text("The shard of all other values.", "rest"),
+                    "whole": text("What all shards are read as; else the stream's name in place of {shard}."),
                 },
             ),
             "schema": {

@@ -6,6 +6,7 @@ from firn.config.model import Config
 from firn.config.names import TableName
 from firn.config.reader import parse
 from firn.config.schema_changes import check_schemas
+from firn.config.whole_tables import whole_tables
 from firn.errors import ConfigError
 
 TEXT = """
@@ -147,6 +148,53 @@ def test_what_does_not_go_with_shards_is_refused(before: str, after: str, words:
 def test_what_reads_or_fills_shards_is_refused(more: str, words: str) -> None:
     with pytest.raises(ConfigError) as error:
         read(more=more)
+    assert words in str(error.value)
+
+
+def test_all_shards_are_read_under_a_name() -> None:
+    assert [str(one) for one in (w.name for w in whole_tables(read()).values())] == ["shop.orders"]
+    named = read("{by: tenant(tenant_id), tenants: [acme], whole: all.orders}")
+    found = whole_tables(named)["all", "orders"]
+    assert (str(found.rest), [str(one) for one in found.shards]) == ("rest.orders", ["acme.orders", "rest.orders"])
+    check_schemas(named, read("{by: tenant(tenant_id), tenants: [acme]}"), "firn.yaml")
+
+
+WHOLE = f"{RULE}.shard.whole: is shop.orders, "
+
+
+@pytest.mark.parametrize(
+    ("shard", "more", "words"),
+    [
+        (TENANTS, "      public.x: {to: shop.orders}\n", WHOLE + "a table that 'public.x' fills; write another"),
+        (TENANTS, "      public.x: {to: SHOP.Orders}\n", WHOLE + "a table that 'public.x' fills; write another"),
+        (TENANTS, "      '*': {to: 'shop.{table}'}\n", WHOLE + "a table that '*' fills; write another, such as whole: "),
+        ("{by: tenant(tenant_id), tenants: [shop]}", "", WHOLE + "a table that 'public.orders' fills"),
+        (
+            TENANTS,
+            "      public.x: {to: shop.x}\n    pipelines:\n      p: {sql: 'INSERT INTO shop.orders SELECT * FROM "
+            "public.x'}\n",
+            WHOLE + "a table that",
+        ),
+        (
+            TENANTS,
+            "      public.x: {to: a.x, key: [id]}\nviews:\n  shop.orders: {sql: 'SELECT id FROM a.x'}\n",
+            WHOLE + "a table that",
+        ),
+        (
+            TENANTS,
+            "      public.x: {to: '{shard}.x', key: [id], columns: {t: string}, shard: {by: tenant(t), tenants: [a], "
+            "whole: shop.orders}}\n",
+            "streams.shop.tables.public.x.shard.whole: is shop.orders, what shop's 'public.orders' is read as too",
+        ),
+        ("{by: hash(n), count: 2, whole: orders}", "", f"{RULE}.shard.whole: 'orders' names no namespace"),
+        ("{by: hash(n), count: 2, whole: a.b__deletes}", "", "is a name of Firn's own; write whole: namespace.table"),
+        ("{by: hash(n), count: 2, whole: '{shard}.b'}", "", "holds a {; write whole: namespace.table"),
+        ("{by: hash(n), count: 2, whole: [a.b]}", "", f"{RULE}.shard.whole: "),
+    ],
+)  # fmt: skip
+def test_a_name_for_all_shards_is_nobody_elses(shard: str, more: str, words: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        read(shard, more)
     assert words in str(error.value)
 
 

@@ -47,7 +47,7 @@ def _sharded(old: Config, new: Config) -> Iterator[str]:
                 same = was is now
             else:
                 promoted = was.kind is not None and now.kind is not None and promotable(was.kind, now.kind)
-                same = promoted and replace(was, kind=None) == replace(now, kind=None)
+                same = promoted and replace(was, kind=None, whole="") == replace(now, kind=None, whole="")
             if not same:
                 where = f"streams.{stream.name}.tables.{rule.source}.shard"
                 yield f"{where}: how {met.to} is sharded can't change yet; write it as it was, or another `to`"

@@ -28,6 +28,7 @@ class Sharding:
     rest    the shard of null, odd values and all that is not listed (`else`)
     most    of `tenant`: how many may become shards by themselves
     kind    the column's type as the rule declares it; None: it isn't known yet
+    whole   what all of them are read as, `namespace.table`; "": the stream's name in place of {shard}
     """
 
     by: By
@@ -39,6 +40,7 @@ class Sharding:
     rest: str = "rest"
     most: int = 100
     kind: Type | None = None
+    whole: str = ""
 
     def __post_init__(self) -> None:
         """Raises ValueError that says what to write."""
@@ -72,6 +74,20 @@ class Sharding:
     def tables(self) -> Mapping[str, TableName]:
         """Where each shard lies. Raises ValueError."""
         return {name: TableName.parse(self.home(name).table) for name in self.shards}
+
+    def whole_of(self, stream: str) -> TableName:
+        """The name under which all shards are read as one table. Raises ValueError that says what to write."""
+        what = "write whole: namespace.table" if self.whole else "write shard: {…, whole: namespace.table}"
+        try:
+            found = TableName.parse(self.whole or self.to.replace("{shard}", stream))
+        except ValueError as error:
+            raise ValueError(f"{error}; {what}") from error
+        if is_reserved(found.table) or "{" in str(found):
+            why = "holds a {" if "{" in str(found) else "is a name of Firn's own"
+            raise ValueError(f"{found}, by which all shards are read, {why}; {what}")
+        if long := too_long(found.namespace, found.table, with_facts=False):
+            raise ValueError(f"{long}; {what}")
+        return found
 
     @cached_property
     def map(self) -> ShardMap:

@@ -1,6 +1,6 @@
 """`shard:` of a rule, and what a rule with shards may say besides (docs/adr/0104-shards.md)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -18,7 +18,7 @@ MOST: Final = 100
 EPOCH_BYTES: Final = 8_000_000
 EPOCH_EVENTS: Final = 12_500
 """That an epoch of a stream with such a table holds, but where a backlog makes it larger (epoch_limits)."""
-_KEYS: Final = ("by", "count", "at", "tenants", "to", "else")
+_KEYS: Final = ("by", "count", "at", "tenants", "to", "else", "whole")
 _LATER: Final = {
     "most": "is not there yet: tenants that are listed become shards, and others stay in the rest; leave it out",
     "lanes": "is not there yet: one job commits all shards; leave it out",
@@ -75,6 +75,7 @@ def read_sharding(
             values={name: name for name in tenants} if way == "tenant" else _places(below),
             rest=below.text("else", "rest") or "rest",
             kind=types.storable(declared.type),
+            whole=below.text("whole", "shop.orders") or "",
         )
         if len(found.shards) > MOST:
             raise ValueError(f"{len(found.shards)} shards, and a table has at most {MOST}; write fewer")
@@ -129,13 +130,14 @@ def bounded(settings: StreamConfig) -> StreamConfig:
 def check_sharded(section: Section, streams: Mapping[str, StreamConfig]) -> None:
     """Notes what reads or writes a sharded table, or one of its shards, and can't yet. `section`: `streams` of the
     file; `streams`: with their views."""
-    whole = [(stream, rule, rule.shard) for stream in streams.values() for rule in stream.tables if rule.shard]
+    sharded = [(stream, rule, rule.shard) for stream in streams.values() for rule in stream.tables if rule.shard]
     exact, patterns = _filling(streams.values())
-    for stream, rule, shards in whole:
+    _check_wholes(section, sharded, exact, patterns)
+    for stream, rule, shards in sharded:
         names = sorted(set(shards.tables.values()))
         own = section.section(stream.name)
         at = own.section("tables").section(rule.source)
-        for its in (*patterns, *(its for name in names for its in exact.get(str(name), ()))):
+        for its in (*patterns, *(its for name in names for its in exact.get(str(name).lower(), ()))):
             if its is not rule and (met := next((name for name in names if _fills(its, name)), None)):
                 why = f"makes {met} a shard, and {shown(its.source)} feeds it too; write another `to`"
                 at.note("shard", why)
@@ -158,6 +160,30 @@ def check_sharded(section: Section, streams: Mapping[str, StreamConfig]) -> None
                     )
 
 
+def _check_wholes(
+    section: Section,
+    sharded: Sequence[tuple[StreamConfig, TableRule, Sharding]],
+    exact: Mapping[str, list[TableRule]],
+    patterns: Sequence[TableRule],
+) -> None:
+    """Notes names for all shards that are, or may be, those of tables, or of two wholes."""
+    known: dict[str, str] = {}
+    for stream, rule, shards in sharded:
+        at = section.section(stream.name).section("tables").section(rule.source).section("shard")
+        try:
+            name = shards.whole_of(stream.name)
+        except ValueError as error:
+            at.note("whole", str(error))
+            continue
+        instead = f"write another, such as whole: {name.namespace}.all_{name.table}"
+        for its in (*exact.get(str(name).lower(), ()), *(one for one in patterns if _fills(one, name))):
+            at.note("whole", f"is {name}, a table that {shown(its.source)} fills; {instead}")
+            break
+        mine = f"{stream.name}'s {shown(rule.source)}"
+        if (other := known.setdefault(str(name).lower(), mine)) != mine:
+            at.note("whole", f"is {name}, what {other} is read as too; {instead}")
+
+
 def _rule_for(stream: StreamConfig, source: str) -> TableRule | None:
     try:
         return stream.rule_for(source)
@@ -170,7 +196,7 @@ def _fills(rule: TableRule, table: TableName) -> bool:
 
 
 def _filling(streams: Iterable[StreamConfig]) -> tuple[Mapping[str, list[TableRule]], list[TableRule]]:
-    """The rules by the tables that they name, and those whose tables' names only their source tables tell."""
+    """The rules by the tables that they name, in lower case, and those whose tables' names only their source tables tell."""
     exact: dict[str, list[TableRule]] = {}
     patterns = []
     for stream in streams:
@@ -180,5 +206,5 @@ def _filling(streams: Iterable[StreamConfig]) -> tuple[Mapping[str, list[TableRu
             if rule.is_pattern or "{" in rule.to:
                 patterns.append(rule)
             for table in rule.shard.tables.values() if rule.shard else (rule.to,):
-                exact.setdefault(str(table), []).append(rule)
+                exact.setdefault(str(table).lower(), []).append(rule)
     return exact, patterns
