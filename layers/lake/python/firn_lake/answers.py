@@ -54,7 +54,8 @@ def answer_rows(tables: Tables, asked: Query, limits: Limits, on_read: OnRead | 
             yield from at_most(limits, encoded(found.schema, batches, asked.format, about))
         if on_read is not None:
             for name in read:
-                on_read(split_name(name))
+                for identifier in tables.tables_of(split_name(name)):
+                    on_read(identifier)
 
     answered = Answer(asked.format, iter(()))
     answered.parts = parts()

@@ -56,7 +56,8 @@ class Lakes:
             moment, cut = lake.moment(as_of)
             if cut is not None and len(self._lakes) > 1:
                 raise QueryError("a cut is a moment of one stream of one lake: ask that lake, or give a time")
-            tables[name] = Tables(lake.catalog, moment, cut, lake.fresh(as_of) if fresh else None)
+            now = lake.fresh(as_of) if fresh else None
+            tables[name] = Tables(lake.catalog, moment, cut, now, wholes=lake.wholes)
 
         def views(names: Sequence[tuple[str, ...]]) -> list[View]:
             meant = one_spelling_each({parts: _meant(tables, parts) for parts in names})

@@ -111,7 +111,7 @@ def answer_query(lake: Lake, asked: Query, limits: Limits, on_read: OnRead | Non
     as_of: Moment = asked.as_of if asked.cut is None else lake.cut(asked.cut, asked.stream)
     fresh = lake.fresh(as_of) if asked.fresh else None
     moment, cut = lake.moment(as_of)
-    tables = Tables(lake.catalog, moment, cut, fresh)
+    tables = Tables(lake.catalog, moment, cut, fresh, wholes=lake.wholes)
     return answer_rows(tables, asked, limits, on_read)
 
 

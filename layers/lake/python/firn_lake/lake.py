@@ -7,6 +7,7 @@
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -23,13 +24,11 @@ from firn_lake.fresh.pending import NotFresh
 from firn_lake.lake_table import LakeTable, Moment
 from firn_lake.notebook import html_table
 from firn_lake.reading.rows import BATCH_SIZE, Batches
+from firn_lake.sharded.whole_names import WholeNames
+from firn_lake.sharded.whole_summary import all_tables
 from firn_lake.sql.query import Limits, Parameters, query
-from firn_lake.tables import (
-    TableSummary,
-    find_table,
-    list_tables,
-    table_identifiers,
-)
+from firn_lake.tables import TableNotFound, TableSummary, match_identifier, split_name, table_identifiers
+from firn_lake.whole_table import WholeTable
 from firn_lake.writing.sources import Given as Asked
 from firn_lake.writing.sources import Source
 from firn_lake.writing.sync import Mode, sync
@@ -55,14 +54,21 @@ class Lake:
         self.catalog = catalog
         self._store = store
         self._opened: Store | None = None
+        self.wholes = WholeNames(store)
 
     def table(self, name: str) -> "LakeTable":
-        """The table `namespace.table`, or `table` alone if only one namespace has it. Raises TableNotFound."""
-        return LakeTable(self, find_table(self.catalog, name))
+        """The table `namespace.table`, or `table` alone if only one namespace has it; or all shards of one, by the name
+        that they are read by (WholeTable). Raises TableNotFound."""
+        identifiers = table_identifiers(self.catalog)
+        with suppress(TableNotFound):
+            return LakeTable(self, self.catalog.load_table(match_identifier(split_name(name), identifiers)))
+        wholes = self.wholes.among(identifiers)
+        found = match_identifier(split_name(name), sorted({*identifiers, *wholes}))
+        return WholeTable(self, wholes[found])
 
     def tables(self) -> list[TableSummary]:
-        """All tables, by name, with their size and where they come from."""
-        return list_tables(self.catalog)
+        """All tables, by name, with their size and where they come from, and all shards of one as one."""
+        return all_tables(self.catalog, self.wholes)
 
     def sql(
         self,
@@ -92,7 +98,9 @@ class Lake:
         now = self.fresh(as_of) if fresh else None
         moment, cut = self.moment(as_of)
         limits = Limits(seconds, rows, memory)
-        found = query(self.catalog, sql, moment, cut, parameters, limits, fresh=now, all_columns=metadata)
+        found = query(
+            self.catalog, sql, moment, cut, parameters, limits, fresh=now, all_columns=metadata, wholes=self.wholes
+        )
         return Batches(found.schema, lambda: iter(found.to_batches(BATCH_SIZE)))
 
     def cut(self, which: int | str | None = None, stream: str | None = None) -> Cut:

@@ -51,7 +51,7 @@ class ScopedTables(Tables):
 
     def __init__(self, lake: Lake, scope: Scope, as_of: AsOf, cut: Cut | None, *, fresh: bool) -> None:
         self._scope = scope
-        super().__init__(lake.catalog, as_of, cut, lake.fresh() if fresh else None)
+        super().__init__(lake.catalog, as_of, cut, lake.fresh() if fresh else None, wholes=lake.wholes)
 
     def shown(self, identifiers: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
         """Those that are in the scope."""

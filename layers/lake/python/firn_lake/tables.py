@@ -38,7 +38,7 @@ class Retyped:
 class TableSummary:
     """One table: `rows` are those of its current snapshot, `size_bytes` those of its live data files, `retyped` what
     its snapshots tell of columns that got another type, newest last, `pipelines` those that ever fed it, an append,
-    `source` the source table, or what a view reads."""
+    `source` the source table, or what a view reads, `shards` the tables that it is read from, if it is several."""
 
     name: str
     rows: int | None  # None: the table has equality deletes, which only a scan can count
@@ -54,6 +54,7 @@ class TableSummary:
     retyped: tuple[Retyped, ...] = ()
     identifier: tuple[str, ...] = ()
     pipelines: tuple[str, ...] = ()
+    shards: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,8 +66,8 @@ class SnapshotSummary:
     parent: int | None
     time: datetime
     operation: str
-    added: int
-    deleted: int
+    added: int | None
+    deleted: int | None
     total: int | None
     epochs: Mapping[str, int]
     refs: tuple[str, ...]

@@ -177,7 +177,7 @@ def _check_wholes(
             continue
         instead = f"write another, such as whole: {name.namespace}.all_{name.table}"
         for its in (*exact.get(str(name).lower(), ()), *(one for one in patterns if _fills(one, name))):
-            at.note("whole", f"is {name}, a table that {shown(its.source)} fills; {instead}")
+            at.note("whole", f"is {name}, a table that {shown(its.source or its.to)} fills; {instead}")
             break
         mine = f"{stream.name}'s {shown(rule.source)}"
         if (other := known.setdefault(str(name).lower(), mine)) != mine:

@@ -80,12 +80,17 @@ def check(name: TableName, rule: TableRule, state: TableState | None) -> None:
 
 def shards_of(properties: Mapping[str, str]) -> tuple[TableName, ...]:
     """The tables of the other shards, by the properties of the rest's; none of another table."""
+    found = sharding_in(properties)
+    return () if found is None else tuple(table for name, table in found.tables.items() if name != found.rest)
+
+
+def sharding_in(properties: Mapping[str, str]) -> Sharding | None:
+    """How a table is sharded, by the properties of its rest's; None for another table."""
     if SHARDS not in properties:
-        return ()
+        return None
     said = json.loads(properties[SHARDS])
     kind = types.parse(said.pop("type"))
-    found = Sharding(**said | {"at": tuple(said["at"]), "kind": kind})
-    return tuple(table for name, table in found.tables.items() if name != found.rest)
+    return Sharding(**said | {"at": tuple(said["at"]), "kind": kind})
 
 
 def _same(before: str, now: str) -> bool:

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from itertools import chain
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import pyarrow as pa
 from pyiceberg.exceptions import ResolveError
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 SNAPSHOT: Final = "_snapshot"
 COMMITTED: Final = "_committed_at"
+_Rows: TypeAlias = Iterable[pa.RecordBatch]
 
 
 class BadColumn(TerminalError):
@@ -137,7 +139,7 @@ class Changes(Batches):
                 yield batch.slice(first, self._size)
 
     def _net(self) -> Iterator[pa.RecordBatch]:
-        only_rewritten = self._line is not None and all(changes_nothing(one) for one in self._line)
+        only_rewritten = self._line is not None and all(self._only_rewrites(one) for one in self._line)
         if only_rewritten and self._shown(self._before) is self._before:
             return
         yield from self._between(self._before, self._after.snapshot)
@@ -145,7 +147,7 @@ class Changes(Batches):
     def _stepwise(self) -> Iterator[pa.RecordBatch]:
         before = self._before
         for snapshot in self._line or ():
-            if not changes_nothing(snapshot) or self._shown(before) is not before:
+            if not self._only_rewrites(snapshot) or self._shown(before) is not before:
                 for batch in self._between(before, snapshot):
                     yield self._labelled(batch, snapshot)
             before = snapshot
@@ -165,16 +167,26 @@ class Changes(Batches):
         before, after = self._shown(before), self._shown(after)
         if before is after is None:
             return
-        found = difference(self._after.source, before, after)
-        left, came = self._rows_of(found.left, before), self._rows_of(found.came, after)
+        left, came = self._sides(before, after)
         rows = arrow_schema(self._rows)
-        if not found.left:
-            yield from one_sided(INSERT, came, rows)
-        elif not found.came:
-            yield from one_sided(DELETE, left, rows)
+        if not left:
+            yield from one_sided(INSERT, chain.from_iterable(came), rows)
+        elif not came:
+            yield from one_sided(DELETE, chain.from_iterable(left), rows)
         else:
             names = [field.name for field in self._rows.fields]
-            yield from matched(left, came, rows, [names.index(name) for name in self.key])
+            places = [names.index(name) for name in self.key]
+            yield from matched(chain.from_iterable(left), chain.from_iterable(came), rows, places)
+
+    def _only_rewrites(self, snapshot: "Snapshot") -> bool:
+        """Whether a snapshot changes no row."""
+        return changes_nothing(snapshot)
+
+    def _sides(self, before: "Snapshot | None", after: "Snapshot | None") -> tuple[Sequence[_Rows], Sequence[_Rows]]:
+        """The rows that left, and those that came; nothing where none can have."""
+        found = difference(self._after.source, before, after)
+        left, came = self._rows_of(found.left, before), self._rows_of(found.came, after)
+        return [left] if found.left else [], [came] if found.came else []
 
     def _rows_of(self, parts: Iterable[Part], snapshot: "Snapshot | None") -> Iterator[pa.RecordBatch]:
         then = self._after.source

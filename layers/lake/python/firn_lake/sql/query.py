@@ -1,17 +1,22 @@
 """SQL over the tables of one lake at any point in time: which tables a query means, and how they are read."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from datetime import datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
+from firn.config.whole_tables import Whole
 from firn.log.cuts import Cut
 from firn.tables.snapshot_history import AsOf
 from firn_lake.fresh.fresh_tables import AsItWillBe, Fresh
+from firn_lake.fresh.pending import NotFresh
 from firn_lake.reading.read_recorder import OnRead
 from firn_lake.reading.versions import Version, version_at, version_named
+from firn_lake.sharded.whole_names import NO_NAMES, WholeNames
+from firn_lake.sharded.whole_version import Shards, WholeVersion
 from firn_lake.sql.as_of import PinnedTable, pinned
 from firn_lake.sql.duck import (
     NO_LIMITS,
@@ -25,10 +30,11 @@ from firn_lake.sql.duck import (
 )
 from firn_lake.sql.query_errors import QueryError, QueryTooLarge
 from firn_lake.sql.table_scan import Read, TableScan
-from firn_lake.tables import TableNotFound, match_identifier, table_identifiers
+from firn_lake.tables import TableNotFound, identifier_text, match_identifier, table_identifiers
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
 
 _Meant = TypeVar("_Meant")
 
@@ -46,6 +52,7 @@ def query(
     fresh: Fresh | None = None,
     *,
     all_columns: bool = False,
+    wholes: WholeNames = NO_NAMES,
 ) -> pa.Table:
     """Run one SELECT (DuckDB's dialect) over the catalog's tables and return its result.
 
@@ -55,13 +62,14 @@ def query(
     Of each table the files, columns and rows are read that DuckDB asks for (`scanning`), and streamed through
     the query: only what it keeps is in memory. `on_read` hears of each table. `fresh`: with what waits for the tables,
     instead of `as_of` and `cut`. A table with a moment of its own (FOR VERSION AS OF, FOR TIMESTAMP AS OF: as_of.py) is
-    read at that. `all_columns`: `*` holds Firn's own `_firn_…` columns, which it leaves out else.
+    read at that. `all_columns`: `*` holds Firn's own `_firn_…` columns, which it leaves out else. `wholes`: under which
+    names shards are read as one table.
 
     Raises QueryError, QueryTooLarge, NotEncodable, TableNotFound, NoSuchMoment, NotFresh, UnreadableFile,
     StorageUnavailable.
     """
     asked = pinned(sql)
-    views = _views(Tables(catalog, as_of, cut, fresh, on_read), asked.tables)
+    views = _views(Tables(catalog, as_of, cut, fresh, on_read, wholes), asked.tables)
     return run(asked.sql, parameters, limits, views, all_columns=all_columns)
 
 
@@ -121,10 +129,14 @@ class Tables:
         cut: Cut | None = None,
         fresh: Fresh | None = None,
         on_read: OnRead | None = None,
+        wholes: WholeNames = NO_NAMES,
     ) -> None:
         """As for `query`."""
         self._catalog, self._as_of, self._cut, self._fresh, self._on_read = catalog, as_of, cut, fresh, on_read
-        self._identifiers = self.shown(table_identifiers(catalog))
+        self._there = frozenset(there := table_identifiers(catalog))
+        self._identifiers = self.shown(there)
+        self._names = wholes
+        self._shards: dict[tuple[str, ...], Shards] = {}
         self._now: Mapping[tuple[str, ...], AsItWillBe] = {}
         self._scans: dict[tuple[str, ...], TableScan] = {}
 
@@ -137,19 +149,24 @@ class Tables:
         return TableScan(version, read)
 
     def meant(self, parts: tuple[str, ...]) -> tuple[str, ...]:
-        """The identifier of the table that a name means. Raises TableNotFound."""
-        try:
+        """The identifier of the table, or of the shards, that a name means. Raises TableNotFound."""
+        with suppress(TableNotFound):
             return match_identifier(parts, self._identifiers)
-        except TableNotFound:
-            if self._fresh is None:
-                raise
-        self._identifiers = sorted({*self._identifiers, *self.shown(self._fresh.tables())})
+        waiting = self._fresh.tables() if self._fresh is not None else ()
+        self._identifiers = sorted({*self._identifiers, *self.shown([*self._wholes, *waiting])})
         return match_identifier(parts, self._identifiers)
 
     def load(self, some: Collection[tuple[str, ...]]) -> None:
         """All that are read fresh are loaded before the first is read: what waits is then as of one moment."""
-        if self._fresh is not None:
-            self._now = {identifier: self._fresh.table(identifier) for identifier in some}
+        if self._fresh is None:
+            return
+        for identifier in some:
+            if self._whole(identifier) is not None:
+                raise NotFresh(
+                    f"{identifier_text(identifier)} is several tables, and what waits for them can't be added yet: "
+                    "read it without fresh"
+                )
+        self._now = {identifier: self._fresh.table(identifier) for identifier in some}
 
     def scan(self, identifier: tuple[str, ...]) -> TableScan:
         """The table, to be scanned. Raises NoSuchMoment, NotFresh, StorageUnavailable."""
@@ -157,20 +174,51 @@ class Tables:
             now = self._now.get(identifier)
             if now is not None:
                 self._scans[identifier] = self.scanned(identifier, now.version, now.read)
+                self._tell(identifier)
             else:
-                version = version_at(self._catalog.load_table(identifier), self._as_of, self._cut)
-                self._scans[identifier] = self.scanned(identifier, version)
-            if self._on_read is not None:
-                self._on_read(identifier)
+                self._scans[identifier] = self._at(identifier, lambda one: version_at(one, self._as_of, self._cut))
         return self._scans[identifier]
 
     def scan_at(self, identifier: tuple[str, ...], at: PinnedTable) -> TableScan:
         """The table at a moment of its own, to be scanned. Raises NoSuchMoment, StorageUnavailable."""
-        table = self._catalog.load_table(identifier)
-        found = version_named(table, at.moment) if not isinstance(at.moment, datetime) else version_at(table, at.moment)
+        moment = at.moment
+        return self._at(
+            identifier,
+            lambda one: version_at(one, moment) if isinstance(moment, datetime) else version_named(one, moment),
+        )
+
+    def tables_of(self, identifier: tuple[str, ...]) -> Sequence[tuple[str, ...]]:
+        """The tables that were looked at for one of them: itself, or shards."""
+        return self._shards[identifier].opened if identifier in self._shards else (identifier,)
+
+    def _at(self, identifier: tuple[str, ...], version_of: "Callable[[Table], Version]") -> TableScan:
+        whole = self._whole(identifier)
+        if whole is None:
+            found = version_of(self._catalog.load_table(identifier))
+            self._tell(identifier)
+            return self.scanned(identifier, found)
+        if identifier not in self._shards:
+            self._shards[identifier] = Shards(whole, self._load, self._load(whole.rest.identifier))
+        shards = self._shards[identifier]
+        one = WholeVersion(shards, version_of(shards.rest))
+        return self.scanned(identifier, one.version, one.read)
+
+    def _load(self, identifier: tuple[str, ...]) -> "Table":
+        found = self._catalog.load_table(identifier)
+        self._tell(identifier)
+        return found
+
+    def _tell(self, identifier: tuple[str, ...]) -> None:
         if self._on_read is not None:
             self._on_read(identifier)
-        return self.scanned(identifier, found)
+
+    @cached_property
+    def _wholes(self) -> Mapping[tuple[str, ...], Whole]:
+        return self._names.among(self._there)
+
+    def _whole(self, identifier: tuple[str, ...]) -> Whole | None:
+        """The shards of that name; None for a table."""
+        return None if identifier in self._there else self._wholes.get(identifier)
 
 
 def written(parts: tuple[str, ...]) -> tuple[str, str, str]:

@@ -1,0 +1,84 @@
+"""What changed in all shards of a table between two moments. A row that left one and came into another is an update."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+import pyarrow as pa
+
+from firn.tables.shard_names import SHARDS_AT
+from firn_lake.changes.file_diff import Part, difference
+from firn_lake.changes.row_changes import Changes
+from firn_lake.reading.files import Source, read_file
+from firn_lake.reading.lineage import changes_nothing
+from firn_lake.reading.narrowed_table import NarrowedTable
+from firn_lake.reading.rows import BATCH_SIZE
+from firn_lake.reading.versions import Version, version_of
+from firn_lake.schemas.arrow_types import arrow_schema, cast
+from firn_lake.sharded.shard_columns import as_shard_has
+from firn_lake.sharded.whole_version import Shards, WholeVersion
+
+if TYPE_CHECKING:
+    from pyiceberg.schema import Schema
+    from pyiceberg.table.snapshots import Snapshot
+
+_Rows: TypeAlias = Iterable[pa.RecordBatch]
+
+
+class WholeChanges(Changes):
+    """The changes of all shards. `from_` and `to` are the rest's snapshots."""
+
+    def __init__(
+        self,
+        before: "Snapshot | None",
+        after: WholeVersion,
+        columns: Sequence[str] | None = None,
+        metadata: bool = False,
+        steps: bool = False,
+        batch_size: int = BATCH_SIZE,
+        narrowed: NarrowedTable | None = None,
+    ) -> None:
+        """As for Changes. `before`: the rest's."""
+        super().__init__(before, after.version, columns, metadata, steps, batch_size, narrowed)
+        self._shards = after.shards
+
+    def _only_rewrites(self, snapshot: "Snapshot") -> bool:
+        told = snapshot.summary.additional_properties if snapshot.summary else {}
+        return SHARDS_AT not in told and changes_nothing(snapshot)
+
+    def _sides(self, before: "Snapshot | None", after: "Snapshot | None") -> tuple[Sequence[_Rows], Sequence[_Rows]]:
+        left: list[_Rows] = []
+        came: list[_Rows] = []
+        for source, schema, then, now in _moved(self._shards, before, after, self._read_as):
+            found = difference(source, then, now)
+            if found.left:
+                left.append(self._of_shard(source, schema, found.left, then))
+            if found.came:
+                came.append(self._of_shard(source, schema, found.came, now))
+        return left, came
+
+    def _of_shard(
+        self, source: Source, schema: "Schema", parts: Iterable[Part], snapshot: "Snapshot | None"
+    ) -> Iterator[pa.RecordBatch]:
+        names = [field.name for field in self._rows.fields]
+        kinds = arrow_schema(self._read_as)
+        at = Source(source.io, source.metadata, source.table, snapshot.snapshot_id if snapshot else None)
+        for part in parts:
+            for batch in read_file(at, part.file, schema, part.gone, part.only):
+                found = cast(batch.columns, kinds)
+                yield found if self._narrowed is None else self._narrowed.keep(found).select(names)
+
+
+def _moved(
+    shards: Shards, before: "Snapshot | None", after: "Snapshot | None", schema: "Schema"
+) -> "Iterator[tuple[Source, Schema, Snapshot | None, Snapshot | None]]":
+    """Each shard that has another snapshot at the one moment than at the other, with the columns as it has them."""
+    rest = version_of(shards.rest, after or before)
+    yield rest.source, schema, before, after
+    then, now = shards.cut_at(before)[1], shards.cut_at(after)[1]
+    for shard in sorted({*then, *now} & shards.map.homes.keys()):
+        if shard in then and shard in now and then[shard].snapshot == now[shard].snapshot:
+            continue
+        old, new = (shards.snapshot(shard, at[shard]) if shard in at else None for at in (then, now))
+        its: Version = version_of(shards.table(shard), new or old)
+        columns = as_shard_has(schema, its.schema, its.name, its.source.metadata.last_column_id + 1)
+        yield its.source, columns, old, new

@@ -1,0 +1,230 @@
+"""All shards of a table as they were at one moment.
+
+The rest leads: its snapshot is the moment, its columns are those of all, and it names a snapshot of each other shard
+(firn.tables.shard_cut). So a row that moves is in exactly one of them.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.expressions import AlwaysFalse, BooleanExpression
+from pyiceberg.expressions.visitors import rewrite_not
+from pyiceberg.schema import Schema
+
+from firn.config.names import TableName
+from firn.config.whole_tables import Whole
+from firn.tables.shard_cut import At, cut_in, sharding_in
+from firn.tables.shard_names import SHARD_OF, SHARDS_AT
+from firn.tables.snapshot_history import NoSuchMoment
+from firn_lake.reading.pruning import Pruned, PrunedFile, prune
+from firn_lake.reading.rows import BATCH_SIZE, Batches, Rows
+from firn_lake.reading.unreadable import UnreadableFile
+from firn_lake.reading.versions import Version, version_of
+from firn_lake.schemas.arrow_types import cast
+from firn_lake.sharded.shard_choice import shards_of
+from firn_lake.sharded.shard_columns import as_shard_has, filter_in_shard
+from firn_lake.tables import TableNotFound, identifier_text
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
+
+Load = Callable[[tuple[str, ...]], "Table"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One shard at the moment. `schema`: the columns that are asked for, as it has them; `files`: which of its files may
+    hold rows."""
+
+    shard: str
+    version: Version
+    schema: Schema
+    files: BooleanExpression
+
+    @property
+    def rows(self) -> Rows:
+        """Those that may fit."""
+        return Rows(self.version, self.schema, files=self.files)
+
+
+class Shards:
+    """The tables of all shards, opened as they are needed."""
+
+    def __init__(self, whole: Whole, load: Load, rest: "Table") -> None:
+        """Raises TableNotFound if the rest's table is that of no shards: no commit has made it so yet."""
+        sharding = sharding_in(rest.properties)
+        if sharding is None:
+            raise TableNotFound(f"{whole.name} is not in the lake yet: no commit has made its shards")
+        self.whole, self.rest, self.map = whole, rest, sharding.map
+        self._load = load
+        self._opened: dict[str, Table] = {self.map.rest: rest}
+
+    @property
+    def name(self) -> str:
+        """What all are read as."""
+        return identifier_text(self.whole.name.identifier)
+
+    @property
+    def opened(self) -> list[tuple[str, ...]]:
+        """The identifiers of those that were looked at."""
+        return [table.name() for table in self._opened.values()]
+
+    def table(self, shard: str) -> "Table":
+        """One of them. Raises UnreadableFile if it is not there, or was not made for this."""
+        if shard not in self._opened:
+            name = TableName.parse(self.map.homes[shard].table)
+            try:
+                found = self._load(name.identifier)
+            except NoSuchTableError as error:
+                raise UnreadableFile(f"{name}, a shard of {self.name}, is not in the lake any more") from error
+            if found.properties.get(SHARD_OF) != str(self.whole.rest):
+                raise UnreadableFile(f"{name} is no shard of {self.name}: it was made again, or by somebody else")
+            self._opened[shard] = found
+        return self._opened[shard]
+
+    def cut_at(self, snapshot: "Snapshot | None") -> "tuple[Snapshot | None, dict[str, At]]":
+        """The snapshot of the rest that says where the other shards were at one of its snapshots: itself, or the newest
+        before; and what it says."""
+        at = snapshot
+        while at is not None:
+            told = at.summary.additional_properties if at.summary else {}
+            if SHARDS_AT in told:
+                return at, cut_in([told], "")
+            at = None if at.parent_snapshot_id is None else self.rest.snapshot_by_id(at.parent_snapshot_id)
+        return None, {}
+
+    def snapshot(self, shard: str, at: At) -> "Snapshot":
+        """That of a shard. Raises NoSuchMoment if it has expired."""
+        table = self.table(shard)
+        found = table.snapshot_by_id(at.snapshot)
+        if found is None:
+            raise NoSuchMoment(
+                f"snapshot {at.snapshot} of {identifier_text(table.name())}, which {self.name} had at that moment, has "
+                "expired: read it at a newer one"
+            )
+        return found
+
+
+class WholeVersion:
+    """All shards at one moment. `version`: the columns, and which moment it is."""
+
+    def __init__(self, shards: Shards, at: Version) -> None:
+        """`at`: the rest at that moment."""
+        self.shards = shards
+        leading, self._cut = shards.cut_at(at.snapshot)
+        if leading is not None and at.snapshot is not None and leading.schema_id != at.snapshot.schema_id:
+            # A commit that rewrites a column of all shards is under way.
+            at = replace(version_of(shards.rest, leading), note=at.note)
+        self._rest = at
+        self.version = replace(at, name=shards.name)
+
+    def read(self, schema: Schema, files: BooleanExpression) -> Batches:
+        """Rows with these columns, of which some may not fit `files`."""
+        return WholeRows(self, schema, files=files)
+
+    @property
+    def made(self) -> list[str]:
+        """The shards that have a table at that moment, the rest first."""
+        return [self.shards.map.rest, *(name for name in sorted(self._cut) if name in self.shards.map.homes)]
+
+    def needed(self, where: BooleanExpression) -> list[str]:
+        """Those that may hold rows that fit a filter, which is bound."""
+        chosen = shards_of(where, self.version.schema, self.shards.map)
+        return [name for name in self.made if name in chosen]
+
+    def parts(self, schema: Schema, files: "str | BooleanExpression | None") -> Iterator[Part]:
+        """What is read of each shard that a filter needs. Raises UnreadableFile, NoSuchMoment, StorageUnavailable."""
+        where = rewrite_not(self.version.bound(files))
+        for shard in self.needed(where):
+            part = self._part(shard, schema, where)
+            if not isinstance(part.files, AlwaysFalse):
+                yield part
+
+    def prune(self, text: "str | BooleanExpression", *, footers: bool) -> "PrunedWhole":
+        """Which shards, and which of their files, a read with this filter reads."""
+        where = rewrite_not(self.version.bound(text))
+        needed = self.needed(where)
+        files: list[PrunedFile] = []
+        for shard in needed:
+            part = self._part(shard, self.version.schema, where)
+            files += prune(part.version, part.files, footers=footers).files
+        homes = self.shards.map.homes
+        read, left = (tuple(homes[one].table for one in some) for some in (needed, self._others(needed)))
+        return PrunedWhole(self.version.name, self.version.id, str(text), files, read, left)
+
+    def versions(self) -> Iterator[Version]:
+        """Each shard at the moment."""
+        for shard in self.made:
+            yield self._at(shard)
+
+    def _others(self, some: Sequence[str]) -> list[str]:
+        return [one for one in self.made if one not in some]
+
+    def _part(self, shard: str, schema: Schema, where: BooleanExpression) -> Part:
+        at = self._at(shard)
+        if shard == self.shards.map.rest:
+            return Part(shard, at, schema, filter_in_shard(where, at.schema, at.schema))
+        its = as_shard_has(schema, at.schema, at.name, at.source.metadata.last_column_id + 1)
+        return Part(shard, at, its, filter_in_shard(where, self.version.schema, at.schema))
+
+    def _at(self, shard: str) -> Version:
+        if shard == self.shards.map.rest:
+            return self._rest
+        return version_of(self.shards.table(shard), self.shards.snapshot(shard, self._cut[shard]))
+
+
+class WholeRows(Rows):
+    """The rows of all shards at one moment. `snapshot`: the rest's."""
+
+    def __init__(
+        self,
+        whole: WholeVersion,
+        schema: Schema,
+        where: "str | BooleanExpression | None" = None,
+        batch_size: int = BATCH_SIZE,
+        limit: int | None = None,
+        files: "BooleanExpression | None" = None,
+    ) -> None:
+        """As for Rows."""
+        super().__init__(whole.version, schema, where, batch_size, limit, files)
+        self._whole = whole
+
+    def arrow(self) -> pa.Table:
+        """All rows, in memory."""
+        return Batches.arrow(self)
+
+    def count(self) -> int:
+        """How many rows there are: without a filter from metadata and the files of deletes alone."""
+        if self._limit is not None or self._keep is not None:
+            return Batches.count(self)
+        return sum(part.rows.count() for part in self._whole.parts(self._schema, None))
+
+    def _found(self) -> Iterator[pa.RecordBatch]:
+        if self._limit == 0:
+            return
+        for part in self._whole.parts(self._read_as, self._files):
+            for batch in part.rows:
+                found = batch if self._keep is None else batch.filter(self._keep)
+                if found.num_rows:
+                    yield cast([found.column(name) for name in self.schema.names], self.schema)
+
+
+@dataclass(frozen=True)
+class PrunedWhole(Pruned):
+    """What a filter leaves of all shards. `files`: of those that are opened; `shards`: their tables; `left_out`: the
+    tables of those that the map leaves out, of which nothing is read."""
+
+    shards: tuple[str, ...] = field(default=(), repr=False)
+    left_out: tuple[str, ...] = field(default=(), repr=False)
+
+    def plain(self) -> dict[str, Any]:
+        """All of it as JSON has it."""
+        return super().plain() | {"shards": list(self.shards), "shards_left_out": list(self.left_out)}
+
+    def __str__(self) -> str:
+        total = len(self.shards) + len(self.left_out)
+        return f"{len(self.shards):,} of {total:,} shards are opened, and of these {super().__str__()}"
