@@ -1,5 +1,5 @@
-"""A table of several shards as jobs leave it, by PyIceberg alone: each shard is brought to what `fold` places there, and
-the rest, which names the others, comes last."""
+"""A table of several shards as jobs leave it, by PyIceberg alone: each shard is brought to what `fold` places there,
+and the rest, which names the others, comes last."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -16,9 +16,11 @@ def tables(context: typer.Context, incomplete: str) -> list[str]:
 
     def found(stack: Stack) -> Iterable[str]:
         from firn_lake.catalogs.stack_catalog import catalog_of
+        from firn_lake.sharded.whole_names import WholeNames
         from firn_lake.tables import identifier_text, table_identifiers
 
-        return map(identifier_text, table_identifiers(catalog_of(stack)))
+        there = table_identifiers(catalog_of(stack))
+        return map(identifier_text, [*there, *WholeNames(stack.store if stack.staging else None).among(there)])
 
     return _beginning(context, incomplete, found)
 

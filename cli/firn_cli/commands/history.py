@@ -20,11 +20,17 @@ def command(
     another type with it."""
     from firn_lake.catalogs.reading_catalog import to_read
     from firn_lake.catalogs.stack_catalog import catalog_of
+    from firn_lake.lake import Lake
     from firn_lake.snapshot_pages import snapshot_page
-    from firn_lake.tables import find_table, history
+    from firn_lake.tables import history, uncounted
 
-    one = find_table(to_read(catalog_of(find_stack(folder, running=False))), table)
-    found = snapshot_page(one, "", last, newest_first=True).snapshots[::-1] if last else history(one)
+    stack = find_stack(folder, running=False)
+    lake = Lake(to_read(catalog_of(stack)), stack.store if stack.staging else None)
+    one = lake.table(table)
+    rests = one.leading
+    found = snapshot_page(rests, "", last, newest_first=True).snapshots[::-1] if last else history(rests)
+    if not one.counts_rows:
+        found = list(map(uncounted, found))
     if as_json:
         print_json(found)
         return

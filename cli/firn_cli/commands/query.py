@@ -54,6 +54,7 @@ def command(
     _expect_one_moment(as_of, cut, stream, fresh=fresh)
     from firn_lake.catalogs.stack_catalog import catalog_of
     from firn_lake.fresh.fresh_tables import Fresh
+    from firn_lake.sharded.whole_names import WholeNames
     from firn_lake.sql.duck import NOTES
     from firn_lake.sql.query import query
 
@@ -75,7 +76,8 @@ def command(
     catalog = catalog_of(stack)
     now = Fresh(catalog, stack.store()) if fresh else None
     text = sys.stdin.read() if sql == "-" else sql
-    result = query(catalog, text, as_of, wanted, on_read=on_read, fresh=now, all_columns=all_columns)
+    wholes = WholeNames(stack.store if stack.staging else None)
+    result = query(catalog, text, as_of, wanted, on_read=on_read, fresh=now, all_columns=all_columns, wholes=wholes)
     for note in json.loads((result.schema.metadata or {}).get(NOTES.encode(), "[]")):
         typer.echo(note, err=True)
     if as_json:

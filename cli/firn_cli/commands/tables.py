@@ -18,17 +18,26 @@ def command(
     wide: Wide = False,
     as_json: Json = False,
 ) -> None:
-    """List tables with rows, snapshots, size and source."""
+    """List tables with rows, snapshots, size and source. All shards of one are a line too, by their name as one."""
     from dataclasses import replace
 
     from firn_lake.catalogs.reading_catalog import to_read
     from firn_lake.catalogs.stack_catalog import catalog_of
-    from firn_lake.tables import count_rows, find_table, list_tables
+    from firn_lake.lake import Lake
+    from firn_lake.tables import count_rows, find_table
 
-    catalog = to_read(catalog_of(find_stack(folder, running=False)))
-    found = list_tables(catalog)
+    stack = find_stack(folder, running=False)
+    catalog = to_read(catalog_of(stack))
+    lake = Lake(catalog, stack.store if stack.staging else None)
+    found = lake.tables()
     if exact:
-        found = [replace(one, rows=count_rows(find_table(catalog, one.name))) for one in found]
+        found = [
+            replace(
+                one,
+                rows=lake.table(one.name).read().count() if one.shards else count_rows(find_table(catalog, one.name)),
+            )
+            for one in found
+        ]
     if as_json:
         print_json(found)
         return
@@ -49,7 +58,7 @@ def command(
                 one.mode,
                 ", ".join(one.key) or None,
                 one.stream,
-                one.source,
+                f"{len(one.shards):,} shards" if one.shards else one.source,
             )
             for one in found
         ],

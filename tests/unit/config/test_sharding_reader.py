@@ -167,7 +167,7 @@ WHOLE = f"{RULE}.shard.whole: is shop.orders, "
     [
         (TENANTS, "      public.x: {to: shop.orders}\n", WHOLE + "a table that 'public.x' fills; write another"),
         (TENANTS, "      public.x: {to: SHOP.Orders}\n", WHOLE + "a table that 'public.x' fills; write another"),
-        (TENANTS, "      '*': {to: 'shop.{table}'}\n", WHOLE + "a table that '*' fills; write another, such as whole: "),
+        (TENANTS, "      '*': {to: 'shop.{table}'}\n", WHOLE + "a table that '*' fills; write another"),
         ("{by: tenant(tenant_id), tenants: [shop]}", "", WHOLE + "a table that 'public.orders' fills"),
         (
             TENANTS,

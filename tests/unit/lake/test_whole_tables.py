@@ -3,10 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
-from firn.changes.decode.types import LONG, STRING
+from firn.changes.decode.types import STRING
 from firn.config.sharding import Sharding
 from tests.sharded_lake import ShardedLake
 

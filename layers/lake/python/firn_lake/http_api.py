@@ -42,8 +42,9 @@ from firn_lake.snapshot_pages import MOST_SNAPSHOTS, BadCursor, snapshot_page
 from firn_lake.sql.duck import Limits
 from firn_lake.sql.query import Tables
 from firn_lake.sql.query_errors import NotEncodable, QueryError, QueryTooLarge
-from firn_lake.tables import TableNotFound
-from firn_lake.timeline import MOST_COLUMNS, MOST_POINTS, column_page, timeline
+from firn_lake.tables import TableNotFound, uncounted
+from firn_lake.timeline import MOST_COLUMNS, MOST_POINTS, ROW_COUNTS, column_page, timeline
+from firn_lake.whole_table import SeveralTables
 
 # Error -> HTTP status and a word for machines; the first that fits.
 ANSWERS: Final[tuple[tuple[type[FirnError], int, str], ...]] = (
@@ -58,6 +59,7 @@ ANSWERS: Final[tuple[tuple[type[FirnError], int, str], ...]] = (
     (BadColumn, 400, "bad_column"),
     (BadCursor, 400, "bad_cursor"),
     (NotOneLine, 409, "no_steps"),
+    (SeveralTables, 409, "several_tables"),
     (NotFresh, 409, "not_fresh"),
     (UnreadableFile, 500, "unreadable_file"),
     (UnreadableBatch, 500, "unreadable_batch"),
@@ -127,8 +129,9 @@ def answer_snapshots(lake: Lake, table: str, parameters: Mapping[str, str]) -> A
     """A page of the snapshots that are still kept. Raises FirnError."""
     asked, one = read_parameters(parameters, SnapshotsOf), lake.table(table)
     limit = max(1, min(asked.limit, MOST_SNAPSHOTS))
-    page = snapshot_page(one.iceberg, asked.cursor, limit, newest_first=asked.order == "newest")
-    told = {"table": one.name, "total": page.total, "snapshots": page.snapshots, "next": page.next}
+    page = snapshot_page(one.leading, asked.cursor, limit, newest_first=asked.order == "newest")
+    snapshots = page.snapshots if one.counts_rows else list(map(uncounted, page.snapshots))
+    told = {"table": one.name, "total": page.total, "snapshots": snapshots, "next": page.next}
     return in_json(told, len(page.snapshots))
 
 
@@ -143,16 +146,20 @@ def answer_columns(lake: Lake, table: str, parameters: Mapping[str, str]) -> Ans
     """A page of the columns, with what they were (docs/console.md). Raises FirnError."""
     asked = read_parameters(parameters, ColumnsOf)
     limit = max(1, min(asked.limit, MOST_COLUMNS))
-    found = column_page(lake.table(table).iceberg, asked.as_of, asked.like, asked.cursor, limit)
-    return in_json(found, len(found["columns"]))
+    one = lake.table(table)
+    found = column_page(one.leading, asked.as_of, asked.like, asked.cursor, limit)
+    return in_json(found | {"table": one.name}, len(found["columns"]))
 
 
 def answer_timeline(lake: Lake, table: str, parameters: Mapping[str, str]) -> Answer:
     """The snapshots, summed up to few points (docs/console.md). Raises FirnError."""
     asked = read_parameters(parameters, TimelineOf)
     points = max(1, min(asked.points, MOST_POINTS))
-    found = timeline(lake.table(table).iceberg, asked.from_, asked.to, points)
-    return in_json(found, len(found["points"]))
+    one = lake.table(table)
+    found = timeline(one.leading, asked.from_, asked.to, points)
+    if not one.counts_rows:
+        found["points"] = [point | dict.fromkeys(ROW_COUNTS) for point in found["points"]]
+    return in_json(found | {"table": one.name}, len(found["points"]))
 
 
 def answer_tables(lake: Lake) -> Answer:

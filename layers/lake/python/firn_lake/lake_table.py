@@ -65,7 +65,7 @@ class LakeTable:
     @property
     def key(self) -> tuple[str, ...]:
         """The columns that tell rows apart; empty if none do, as in an append table."""
-        return key_of(self.iceberg.metadata)
+        return key_of(self.leading.metadata)
 
     @property
     def iceberg(self) -> "Table":
@@ -76,6 +76,16 @@ class LakeTable:
         except NoSuchTableError as error:
             raise TableNotFound(f"{self.name} is not in the lake any more") from error
         return self._iceberg
+
+    @property
+    def leading(self) -> "Table":
+        """The Iceberg table whose snapshots, columns and key are its own."""
+        return self.iceberg
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether its snapshots tell how many rows it has."""
+        return True
 
     def summary(self) -> TableSummary:
         """Its rows, size and origin."""

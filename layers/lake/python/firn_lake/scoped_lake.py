@@ -12,6 +12,7 @@ import msgspec
 from pyiceberg.exceptions import NoSuchTableError
 
 from firn.config.reader_scopes import Scope, TableGrant
+from firn.config.whole_tables import Whole
 from firn.errors import FirnError, RequestError, TransientError
 from firn.log.batches import UnreadableBatch
 from firn.log.cuts import Cut
@@ -25,6 +26,9 @@ from firn_lake.reading.row_filter import UnfitRows
 from firn_lake.reading.rows import Rows
 from firn_lake.reading.unreadable import UnreadableFile
 from firn_lake.reading.versions import Version, version_at
+from firn_lake.sharded.whole_changes import WholeChanges
+from firn_lake.sharded.whole_summary import summary_of
+from firn_lake.sharded.whole_version import Shards, WholeVersion
 from firn_lake.snapshot_pages import snapshot_page
 from firn_lake.sql.query import Tables
 from firn_lake.sql.table_scan import Read, TableScan
@@ -59,7 +63,8 @@ class ScopedTables(Tables):
 
     def scanned(self, identifier: tuple[str, ...], version: Version, read: Read | None = None) -> TableScan:
         """What the scope leaves of the table."""
-        narrowed = NarrowedTable(version, _required(self._scope, identifier, version.source.metadata))
+        shards = _shards_of(self._whole(identifier))
+        narrowed = NarrowedTable(version, _required(self._scope, identifier, version.source.metadata, shards))
         whole: Read = read or (lambda schema, files: Rows(version, schema, files=files))
         return TableScan(narrowed.version, narrowed.reading(whole, (NotFresh,)))
 
@@ -79,11 +84,11 @@ class ScopedTable:
 
     def __init__(self, table: "Table", grant: TableGrant) -> None:
         self._table, self._grant = table, grant
-        self.name = shown(table)
+        self.name, self._counts_rows = shown(table), not grant.rows
 
     def at(self, as_of: AsOf) -> NarrowedTable:
         """What may be read of it at a moment. Raises NoSuchMoment, UnfitRows."""
-        return NarrowedTable(version_at(self._table, as_of), self._grant)
+        return NarrowedTable(self._version(as_of), self._grant)
 
     def schema(self, as_of: AsOf) -> dict[str, Any]:
         """Its columns with their types, and the key."""
@@ -110,24 +115,30 @@ class ScopedTable:
         """Its snapshots summed up, likewise."""
         found = timeline(self._table, start, end, points)
         self._uncounted(found["points"])
-        return found
+        return found | {"table": self.name}
 
     def columns(self, as_of: str | None, like: str, after: int, limit: int) -> dict[str, Any]:
         """A page of its columns with what they were, of those that may be read."""
         now = self.at(None)
         only = None if self._grant.columns is None else now.field_ids
-        return {**column_page(self._table, as_of, like, after, limit, only), "key": now.key}
+        page = column_page(self._table, as_of, like, after, limit, only)
+        return {**page, "table": self.name, "key": now.key}
 
     def summary(self) -> dict[str, Any]:
         """As `GET /v1/tables` has it, without where its rows come from, and sizes that tell what is left out."""
-        found: TableSummary = summarize(self._table)
-        told: dict[str, Any] = msgspec.to_builtins(found)
-        told |= {"source": None, "stream": None, "pipelines": [], "key": self._key()}
+        told: dict[str, Any] = msgspec.to_builtins(self._summary())
+        told |= {"source": None, "stream": None, "pipelines": [], "shards": [], "key": self._key()}
         if not self._grant.is_whole:
             told |= {"size_bytes": None, "files": None, "retyped": []}
         if self._grant.rows:
             told["rows"] = None
         return told
+
+    def _summary(self) -> TableSummary:
+        return summarize(self._table)
+
+    def _version(self, as_of: AsOf) -> Version:
+        return version_at(self._table, as_of)
 
     def _key(self) -> tuple[str, ...]:
         try:
@@ -136,10 +147,34 @@ class ScopedTable:
             return ()
 
     def _uncounted(self, told: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Without counts of rows, if some are left out."""
-        for one in told if self._grant.rows else ():
+        """Without counts of rows, if they are others than those that may be read."""
+        for one in () if self._counts_rows else told:
             one |= {name: None for name in _COUNTS if name in one}
         return told
+
+
+class ScopedShards(ScopedTable):
+    """All shards of a table, by the name that they are read by: what of a scope's tables is several."""
+
+    def __init__(self, shards: Shards, grant: TableGrant) -> None:
+        super().__init__(shards.rest, grant)
+        self._shards = shards
+        self.name, self._counts_rows = shards.name, False
+
+    def changes(self, from_: AsOf, to: AsOf, *, steps: bool, columns: Sequence[str] | None) -> Changes:
+        """As of a table."""
+        whole = self._whole(to)
+        before = self._version(from_).snapshot if from_ is not None else None
+        return WholeChanges(before, whole, columns, steps=steps, narrowed=NarrowedTable(whole.version, self._grant))
+
+    def _summary(self) -> TableSummary:
+        return summary_of(self._whole(None))
+
+    def _version(self, as_of: AsOf) -> Version:
+        return self._whole(as_of).version
+
+    def _whole(self, as_of: AsOf) -> WholeVersion:
+        return WholeVersion(self._shards, version_at(self._shards.rest, as_of))
 
 
 class ScopedLake:
@@ -150,16 +185,21 @@ class ScopedLake:
 
     def tables(self) -> list[dict[str, Any]]:
         """All of them, by name."""
-        found = (self._load(identifier) for identifier in self._identifiers())
-        return [table.summary() for table in found if table is not None]
+        identifiers, wholes = self._identifiers()
+        found = ((one, self._load(one, wholes.get(one))) for one in sorted({*identifiers, *wholes}))
+        return [table.summary() for _, table in found if table is not None]
 
     def table(self, name: str) -> ScopedTable:
         """One of them, by the name as people write it. Raises TableNotFound."""
-        identifiers = self._identifiers()
-        identifier = match_identifier(split_name(name), identifiers)
-        found = self._load(identifier)
+        identifiers, wholes = self._identifiers()
+        every = sorted({*identifiers, *wholes})
+        try:
+            identifier = match_identifier(split_name(name), identifiers)
+        except TableNotFound:
+            identifier = match_identifier(split_name(name), every)
+        found = self._load(identifier, wholes.get(identifier))
         if found is None:  # it went away in between
-            match_identifier(split_name(name), [one for one in identifiers if one != identifier])
+            match_identifier(split_name(name), [one for one in every if one != identifier])
             raise TableNotFound("there is no such table in the lake any more")
         return found
 
@@ -174,18 +214,30 @@ class ScopedLake:
         found = self._lake.cut(which, stream)
         names = (name.replace('"', "").partition(".") for name in found.tables)
         if not any(self._scope.grant((namespace, table)) for namespace, _, table in names):
-            raise NoSuchCut("of none of the scope's tables")
+            _, wholes = self._identifiers()
+            if not any(str(one.rest) in found.tables for one in wholes.values()):
+                raise NoSuchCut("of none of the scope's tables")
         return found
 
-    def _identifiers(self) -> list[tuple[str, ...]]:
-        return [one for one in table_identifiers(self._lake.catalog) if self._scope.grant(one) is not None]
+    def _identifiers(self) -> tuple[list[tuple[str, ...]], dict[tuple[str, ...], Whole]]:
+        """Those of tables, and those that several are read by."""
+        there = table_identifiers(self._lake.catalog)
+        wholes = {name: one for name, one in self._lake.wholes.among(there).items() if self._scope.grant(name)}
+        return [one for one in there if self._scope.grant(one) is not None], wholes
 
-    def _load(self, identifier: tuple[str, ...]) -> ScopedTable | None:
+    def _load(self, identifier: tuple[str, ...], whole: Whole | None) -> ScopedTable | None:
         try:
-            found = self._lake.catalog.load_table(identifier)
+            found = self._lake.catalog.load_table(whole.rest.identifier if whole else identifier)
+            grant = _required(self._scope, identifier, found.metadata, _shards_of(whole))
+            if whole is None:
+                return ScopedTable(found, grant)
+            return ScopedShards(Shards(whole, self._lake.catalog.load_table, found), grant)
         except NoSuchTableError:
             return None
-        return ScopedTable(found, _required(self._scope, identifier, found.metadata))
+
+
+def _shards_of(whole: Whole | None) -> Sequence[tuple[str, ...]]:
+    return () if whole is None else [one.identifier for one in whole.shards]
 
 
 @contextmanager
@@ -199,8 +251,10 @@ def _of_what_waits() -> Iterator[None]:
         raise NotFresh("can't be read now") from error
 
 
-def _required(scope: Scope, identifier: tuple[str, ...], metadata: "TableMetadata") -> TableGrant:
-    grant = scope.grant(identifier)
+def _required(
+    scope: Scope, identifier: tuple[str, ...], metadata: "TableMetadata", shards: Sequence[tuple[str, ...]]
+) -> TableGrant:
+    grant = scope.grant(identifier, shards)
     if grant is None or metadata.properties.get("firn.mode") == "deletes":
         raise TableNotFound("there is no such table in the lake")
     return grant

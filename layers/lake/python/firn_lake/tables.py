@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -223,6 +223,11 @@ def history(table: "Table", places: Sequence[int] | None = None) -> list[Snapsho
         some = snapshots_of(table.metadata, [columns.ids[one] for one in places])
         epochs = dict(zip(places, _epochs(map(_told, some)), strict=True))
     return [_summary(columns, one, epochs[one], tuple(refs.get(columns.ids[one], ()))) for one in places]
+
+
+def uncounted(one: SnapshotSummary) -> SnapshotSummary:
+    """A snapshot of the rest as one of all shards: nobody has counted the rows of all."""
+    return replace(one, added=None, deleted=None, total=None)
 
 
 def _summary(columns: SnapshotColumns, place: int, epochs: Mapping[str, int], refs: tuple[str, ...]) -> SnapshotSummary:

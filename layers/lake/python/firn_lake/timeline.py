@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 MOST_POINTS: Final = 1_000
 MOST_COLUMNS: Final = 1_000
+ROW_COUNTS: Final = ("added", "deleted", "rows")
+"""Of a point."""
 
 
 def timeline(table: "Table", start: str | None, end: str | None, points: int) -> dict[str, Any]:

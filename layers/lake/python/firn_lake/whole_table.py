@@ -1,7 +1,6 @@
 """All shards of a table as one: what `Lake.table` gives for the name that they are read by."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from firn.config.whole_tables import Whole
@@ -17,7 +16,7 @@ from firn_lake.reading.versions import Version, version_at
 from firn_lake.sharded.whole_changes import WholeChanges
 from firn_lake.sharded.whole_summary import summary_of
 from firn_lake.sharded.whole_version import Shards, WholeRows, WholeVersion
-from firn_lake.tables import SnapshotSummary, TableSummary, history, key_of
+from firn_lake.tables import SnapshotSummary, TableSummary, history, identifier_text, uncounted
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
@@ -43,12 +42,7 @@ class WholeTable(LakeTable):
     @property
     def name(self) -> str:
         """What they are read as: `namespace.table`."""
-        return self._shards().name
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        """The columns that tell rows apart."""
-        return key_of(self.leading.metadata)
+        return identifier_text(self._whole.name.identifier)
 
     @property
     def iceberg(self) -> "Table":
@@ -65,18 +59,23 @@ class WholeTable(LakeTable):
             self._iceberg.refresh()
         return self._iceberg
 
+    @property
+    def counts_rows(self) -> bool:
+        """False: the rest's snapshots tell of the rest alone."""
+        return False
+
     def summary(self) -> TableSummary:
         """Their rows, size and origin."""
         return summary_of(self.whole_at(None))
 
     def snapshots(self) -> list[SnapshotSummary]:
         """The rest's that are still kept, oldest first. How many rows of all they added, nobody has counted."""
-        return [_uncounted(one) for one in history(self.leading)]
+        return [uncounted(one) for one in history(self.leading)]
 
     def snapshot(self, at: Moment = None) -> SnapshotSummary | None:
         """The snapshot at a moment, the current one if left out; None if there is none. Raises NoSuchMoment."""
         found = super().snapshot(at)
-        return None if found is None else _uncounted(found)
+        return None if found is None else uncounted(found)
 
     def read(
         self,
@@ -125,7 +124,3 @@ class WholeTable(LakeTable):
 
     def _shards(self) -> Shards:
         return Shards(self._whole, self._lake.catalog.load_table, self._iceberg)
-
-
-def _uncounted(one: SnapshotSummary) -> SnapshotSummary:
-    return replace(one, added=None, deleted=None, total=None)

@@ -50,14 +50,16 @@ class Scope(msgspec.Struct, frozen=True, tag="scope"):
     columns: Mapping[str, tuple[str, ...]] = {}
     rows: Mapping[str, str] = {}
 
-    def grant(self, identifier: Sequence[str]) -> TableGrant | None:
-        """What may be read of the table of that identifier; None: it is not there for this reader."""
+    def grant(self, identifier: Sequence[str], shards: Sequence[Sequence[str]] = ()) -> TableGrant | None:
+        """What may be read of the table of that identifier; None: it is not there for this reader. `shards`: the tables
+        that it is read from, if it is several: what narrows one of them narrows all."""
         if len(identifier) != 2 or "." in identifier[0] or is_reserved(identifier[1]):
             return None  # Firn makes no table in a nested namespace, and those that it makes for itself are nobody's
         if not any(_fits(pattern, identifier) for pattern in self.tables):
             return None
-        lists = [frozenset(names) for pattern, names in self.columns.items() if _fits(pattern, identifier)]
-        rows = tuple(dict.fromkeys(text for pattern, text in self.rows.items() if _fits(pattern, identifier)))
+        own = (identifier, *shards)
+        lists = [frozenset(names) for pattern, names in self.columns.items() if _fits_any(pattern, own)]
+        rows = tuple(dict.fromkeys(text for pattern, text in self.rows.items() if _fits_any(pattern, own)))
         return TableGrant(frozenset.intersection(*lists) if lists else None, rows)
 
 
@@ -119,6 +121,10 @@ def _fits(pattern: str, identifier: Sequence[str]) -> bool:
     if "*" not in pattern:
         return pattern == f"{identifier[0]}.{identifier[1]}"
     return _compiled(pattern).fullmatch(f"{identifier[0]}.{identifier[1]}") is not None
+
+
+def _fits_any(pattern: str, identifiers: Sequence[Sequence[str]]) -> bool:
+    return any(_fits(pattern, one) for one in identifiers)
 
 
 @lru_cache(maxsize=1_000)

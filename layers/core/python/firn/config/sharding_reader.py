@@ -196,7 +196,7 @@ def _fills(rule: TableRule, table: TableName) -> bool:
 
 
 def _filling(streams: Iterable[StreamConfig]) -> tuple[Mapping[str, list[TableRule]], list[TableRule]]:
-    """The rules by the tables that they name, in lower case, and those whose tables' names only their source tables tell."""
+    """The rules by the tables that they name (in lower case), and those whose source tables alone tell the names."""
     exact: dict[str, list[TableRule]] = {}
     patterns = []
     for stream in streams:

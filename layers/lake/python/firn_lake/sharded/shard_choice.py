@@ -35,7 +35,7 @@ _SIGNS: Final[dict[type[BoundPredicate], Sign]] = {
 
 
 def shards_of(where: BooleanExpression, schema: Schema, shards: ShardMap) -> frozenset[str]:
-    """The shards that may hold rows that fit the filter. `where`: bound to `schema`, that of all shards, without NOT."""
+    """The shards that may hold rows that fit a filter. `where`: bound to `schema`, that of all shards, without NOT."""
     match where:
         case And():
             return shards_of(where.left, schema, shards) & shards_of(where.right, schema, shards)

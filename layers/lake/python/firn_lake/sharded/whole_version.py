@@ -37,8 +37,8 @@ Load = Callable[[tuple[str, ...]], "Table"]
 
 @dataclass(frozen=True)
 class Part:
-    """One shard at the moment. `schema`: the columns that are asked for, as it has them; `files`: which of its files may
-    hold rows."""
+    """One shard at the moment. `schema`: the columns that are asked for, as it has them; `files`: which of its files
+    may hold rows."""
 
     shard: str
     version: Version

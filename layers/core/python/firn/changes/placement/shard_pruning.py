@@ -44,11 +44,9 @@ def _overlapping(bands: Bands, sign: Sign, bound: Comparable) -> frozenset[str]:
     for place, name in enumerate(bands.shards):
         low = bands.at[place - 1] if place else None  # the least value of the band
         end = bands.at[place] if place < len(bands.at) else None  # above its greatest
-        if sign in ("<", "<="):
-            fits = low is None or _fits(low, sign, bound)
-        else:
-            fits = end is None or _fits(bound, "<", end)
-        if fits:
+        below = low is None or _fits(low, sign, bound)
+        above = end is None or _fits(bound, "<", end)
+        if below if sign in ("<", "<=") else above:
             found.add(name)
     return frozenset(found)
 
