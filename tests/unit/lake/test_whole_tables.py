@@ -1,12 +1,26 @@
 """All shards of a table read as one: the rows of a cut, of the shards that a filter needs."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyiceberg.catalog import Catalog
+from pyiceberg.table import Table
+from pyiceberg.types import LongType, StringType
 
 from firn.changes.decode.types import STRING
+from firn.config.reader_scopes import Scope
 from firn.config.sharding import Sharding
+from firn_lake.fresh.pending import NotFresh
+from firn_lake.lake import Lake
+from firn_lake.reading.unreadable import UnreadableFile
+from firn_lake.scoped_lake import ScopedLake
+from firn_lake.sharded.whole_version import PrunedWhole
+from firn_lake.sql.query import streamed_over
+from firn_lake.tables import TableNotFound
+from firn_lake.whole_table import SeveralTables
 from tests.sharded_lake import ShardedLake
 
 CONFIG = """
@@ -20,27 +34,157 @@ streams:
         shard: {by: tenant(w), tenants: [acme, umbrella]}
 """
 TENANTS = Sharding("tenant", "w", "{shard}.orders", values={"acme": "acme", "umbrella": "umbrella"}, kind=STRING)
+ALL = "SELECT id, w, n FROM shop.orders ORDER BY id"
 
 
 def row(id: int, w: str | None, n: int | None = None) -> dict[str, Any]:
     return {"id": id, "w": w, "n": n}
 
 
+class Loads:
+    """A catalog that says which tables were loaded of it."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog, self.names = catalog, list[str]()
+
+    def load_table(self, identifier: tuple[str, ...]) -> Table:
+        self.names.append(".".join(identifier))
+        return self._catalog.load_table(identifier)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._catalog, name)
+
+
 @pytest.fixture
-def made(tmp_path: Path) -> ShardedLake:
+def made(tmp_path: Path) -> Iterator[ShardedLake]:
     found = ShardedLake(tmp_path, TENANTS, config=CONFIG)
     found.commit(row(1, "acme", 1), row(2, "umbrella", 2), row(3, None, 3), row(4, "other", 4))
     found.commit(row(1, "umbrella", 1), row(5, "acme", 5), deleted=[4])
-    return found
+    yield found
+    found.catalog.close()
 
 
 def test_sql_reads_all_shards_at_the_newest_cut(made: ShardedLake) -> None:
-    sql = "SELECT id, w, n FROM shop.orders ORDER BY id"
-    assert made.lake.sql(sql).pylist() == made.told
+    assert made.lake.sql(ALL).pylist() == made.told
     before = made.told
     made.commit(row(2, "acme", 7), row(6, None, 6), dies_after=1)  # 2 is in acme by now, and in umbrella too
     assert made.lake.sql("SELECT count(*) AS n FROM acme.orders WHERE id = 2").pylist() == [{"n": 1}]
-    assert made.lake.sql(sql).pylist() == before
-    assert made.lake.table("shop.orders").read().arrow().num_rows == len(before)
+    assert made.lake.sql(ALL).pylist() == before
+    assert made.lake.table("shop.orders").read().count() == len(before)
     made.commit()
-    assert made.lake.sql(sql).pylist() == made.told != before
+    assert made.lake.sql(ALL).pylist() == made.told != before
+
+
+def test_only_the_shards_that_a_filter_needs_are_opened(made: ShardedLake) -> None:
+    loads = Loads(made.catalog)
+    lake = Lake(loads, lambda: made.store)  # type: ignore[arg-type]
+    for where, opened in (
+        ("w = 'acme'", {"acme.orders"}), ("w IN ('acme', 'x')", {"acme.orders"}), ("w IS NULL", set()),
+        ("w > 'b'", {"umbrella.orders"}), ("w = 'acme' AND w = 'umbrella'", set()),
+        ("w = 'acme' OR n = 2", {"acme.orders", "umbrella.orders"}), ("n = 2", {"acme.orders", "umbrella.orders"}),
+    ):  # fmt: skip
+        loads.names.clear()
+        found = lake.sql(f"SELECT id FROM shop.orders WHERE {where}").arrow().num_rows  # noqa: S608
+        assert set(loads.names) == {"rest.orders", *opened}, where
+        assert found == sum(
+            {"acme": "w = 'acme'", None: "w IS NULL"}.get(one["w"]) == where for one in made.told
+        ) or where not in ("w = 'acme'", "w IS NULL")
+    told = lake.table("shop.orders").prune("w = 'acme'")
+    assert isinstance(told, PrunedWhole)
+    assert (told.shards, told.left_out) == (("rest.orders", "acme.orders"), ("umbrella.orders",))
+    assert {one.verdict for one in told.files if "/rest" in one.path} == {"bounds"}
+    assert str(told).startswith("2 of 3 shards are opened, and of these 1 of ")
+    assert told.plain()["shards_left_out"] == ["umbrella.orders"]
+
+
+def test_what_a_shard_lacks_is_null_and_what_is_narrower_is_wide(made: ShardedLake) -> None:
+    with made.table("rest").update_schema() as change:
+        change.add_column("more", StringType())
+        change.update_column("n", LongType())
+    made.columns = pa.schema([*list(made.columns)[:2], ("n", pa.int64()), ("more", pa.string())])
+    made.commit(row(7, None, 2**40) | {"more": "x"})
+    sql = "SELECT id, n, more FROM shop.orders WHERE {} ORDER BY id"
+    found = made.lake.sql(sql.format("true")).arrow()
+    assert (found.schema.field("n").type, found.schema.field("more").type) == (pa.int64(), pa.string())
+    assert found.to_pylist() == [{name: one[name] for name in ("id", "n", "more")} for one in made.told]
+    assert [one["id"] for one in made.lake.sql(sql.format("more IS NULL")).pylist()] == [1, 2, 3, 5]
+    assert [one["id"] for one in made.lake.sql(sql.format("more = 'x' OR n = 5")).pylist()] == [5, 7]
+    read = made.lake.table("shop.orders").read(["id"], "more is null and n < 1099511627776")
+    assert sorted(one["id"] for one in read.pylist()) == [1, 2, 3, 5]
+    first, _ = made.cuts[0]
+    assert made.lake.sql(f"SELECT * FROM shop.orders FOR VERSION AS OF {first}").arrow().schema.names == [
+        "id",
+        "w",
+        "n",
+    ]  # noqa: S608
+
+
+def test_a_row_that_moved_is_an_update_in_the_changes(made: ShardedLake) -> None:
+    table = made.lake.table("shop.orders")
+    (first, _), (second, _) = made.cuts
+    found = sorted((one["_change"], one["id"], one["w"]) for one in table.changes(first, second).pylist())
+    assert found == [("delete", 4, "other"), ("insert", 5, "acme"), ("update", 1, "umbrella")]
+    assert table.changes(first, second, columns=["n"]).counts() == {"insert": 1, "update": 0, "delete": 1}
+    assert table.changes(None, second).counts()["insert"] == 4
+    assert table.changes(second).counts() == {"insert": 0, "update": 0, "delete": 0}
+
+
+def test_it_is_a_table_among_the_others(made: ShardedLake) -> None:
+    (whole,) = (one for one in made.lake.tables() if one.shards)
+    assert (whole.name, whole.rows, whole.key) == ("shop.orders", 4, ("id",))
+    assert whole.shards == ("rest.orders", "acme.orders", "umbrella.orders")
+    table = made.lake.table("shop.orders")
+    assert table.summary() == whole
+    assert table.columns() == {"id": "long", "w": "string", "n": "int"}
+    assert {(one.added, one.total) for one in table.snapshots()} == {(None, None)}
+    assert table.snapshot() == table.snapshots()[-1]
+    assert repr(table) == "<table shop.orders: id, w, n>"
+
+
+def test_what_is_of_one_table_is_refused_by_name(made: ShardedLake) -> None:
+    table = made.lake.table("shop.orders")
+    for ask in (
+        lambda: table.append([]), lambda: table.rollback(1), lambda: table.tag("x"), lambda: table.expire(),
+        lambda: table.evolve(drop=["n"]), lambda: list(table.follow(until="main")), lambda: table.iceberg,
+    ):  # fmt: skip
+        with pytest.raises(SeveralTables, match=r"shop\.orders is the shards of a table.* such as rest\.orders"):
+            ask()
+    with pytest.raises(NotFresh, match=r"shop\.orders is several tables"):
+        table.read(fresh=True)
+    with pytest.raises(NotFresh, match=r"shop\.orders is several tables"):
+        made.lake.sql(ALL, fresh=True).arrow()
+
+
+def test_a_table_of_that_name_stays_what_it_is(made: ShardedLake) -> None:
+    made.catalog.create_namespace("shop")
+    made.catalog.create_table("shop.orders", pa.schema([("x", pa.string())]))
+    assert made.lake.sql("SELECT * FROM shop.orders").schema.names == ["x"]
+    assert not any(one.shards for one in made.lake.tables())
+
+
+def test_a_shard_that_is_none_any_more_is_not_read(made: ShardedLake) -> None:
+    made.catalog.rename_table("acme.orders", "acme.other")
+    with pytest.raises(UnreadableFile, match=r"acme\.orders, a shard of shop\.orders, is not in the lake"):
+        made.lake.sql(ALL).arrow()
+    made.catalog.create_table("acme.orders", made.columns)
+    with pytest.raises(UnreadableFile, match=r"acme\.orders is no shard of shop\.orders"):
+        made.lake.sql(ALL).arrow()
+
+
+def scoped(made: ShardedLake, *tables: str, **narrowed: Any) -> list[dict[str, Any]]:
+    lake = ScopedLake(made.lake, Scope("r", tables, **narrowed)).at(None, None, None, fresh=False)
+    with streamed_over(lake, "SELECT * FROM shop.orders ORDER BY id") as found:
+        return pa.Table.from_batches(list(found.batches), found.schema).to_pylist()
+
+
+def test_a_scope_may_name_the_whole_and_narrow_it(made: ShardedLake) -> None:
+    assert scoped(made, "shop.orders") == made.told
+    for tables in (("acme.*", "rest.*", "umbrella.*"), ("acme.orders",), ("shop.order",)):
+        with pytest.raises(TableNotFound):
+            scoped(made, *tables)
+    rows = {"shop.*": "w = 'acme'"}
+    assert scoped(made, "shop.*", rows=rows, columns={"shop.orders": ("id",)}) == [{"id": 5}]
+    # What narrows a shard narrows the whole: else it would be the way around.
+    narrowed = scoped(made, "*.*", rows={"acme.*": "n > 5"}, columns={"umbrella.orders": ("id", "n")})
+    assert narrowed == []
+    assert scoped(made, "*.*", rows={"rest.*": "n >= 5"}) == [row(5, "acme", 5)]
