@@ -10,6 +10,7 @@ import io
 import json
 import logging
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +21,8 @@ import pyarrow as pa
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
+from firn.changes.decode.types import STRING
+from firn.config.sharding import Sharding
 from firn.function_context import Staging
 from firn.log import cuts, named_cuts
 from firn.log.backlog_gate import Gate
@@ -28,12 +31,18 @@ from firn.log.store import Store, open_store
 from firn.settings import Settings
 from firn_lake.catalogs.catalog import open_catalog
 from firn_lake.query_process import QueryProcess
+from tests.sharded_lake import ShardedLake
 from tests.unit.functions.conftest import FUNCTIONS
 
 WORD: Final = "zqx"  # in each hidden text
 NUMBER: Final = 918273645  # each hidden number
 KEYS: Final = {name: f"{name}.{'k' * 30}{name}" for name in ("acme", "other", "gone")}
 ALL: Final = "all-of-it-" + "k" * 20
+SHARDS: Final = {"new": f"{WORD}a", "paid": f"{WORD}b"}
+SHARDED: Final = (
+    "streams: {shop: {envelope: auto, tables: {public.orders: {to: '{shard}.orders', key: [id], columns: "
+    f"{{status: string}}, shard: {{by: geographic(status), to: {{new: {WORD}a, paid: {WORD}b}}, else: {WORD}rest}}}}}}}}}}\n"
+)
 STREAMS: Final = "streams: {shop: {envelope: auto, tables: {public.orders: {to: shop.orders, key: [id]}}}}\n"
 
 _ORDERS: Final = pa.schema(
@@ -56,17 +65,37 @@ def _orders(rows: list[tuple[Any, ...]], tenant: int, *, whole: bool) -> pa.Tabl
     return found.append_column("_firn_before", pa.array([f'{{"card": "{WORD}"}}'] * count))
 
 
-def _fill(catalog: Catalog, *, whole: bool) -> None:
+def _commits(*, whole: bool) -> Iterator[pa.Table]:
+    """Of shop.orders."""
+    yield _orders(_SEEN, 7, whole=whole)
+    if whole:
+        theirs = [(NUMBER, f"{WORD}-status", "9.75", f"{WORD}-12"), (NUMBER + 1, f"{WORD}2", "0.00", "x")]
+        yield _orders(theirs, 8, whole=True)
+    yield _orders([(4, "late", "4.50", "14")], 7, whole=whole)
+
+
+def _shards(place: Path, config: str) -> ShardedLake:
+    """shop.orders as several tables, of which a job has brought one further and died."""
+    rows = [one.to_pylist() for one in _commits(whole=True)]
+    columns = next(iter(_commits(whole=True))).schema
+    by = Sharding("geographic", "status", "{shard}.orders", values=SHARDS, rest=f"{WORD}rest", kind=STRING)
+    found = ShardedLake(place, by, columns, config)
+    for one in rows:
+        found.commit(*one)
+    theirs = dict.fromkeys(("number", "card", "_firn_before"), f"{WORD}3") | {"status": "new", "tenant_id": 8}
+    found.commit(theirs | {"id": NUMBER + 2, "amount": None}, dies_after=1)
+    return found
+
+
+def _fill(catalog: Catalog, *, whole: bool, sharded: bool) -> None:
     """shop.orders in three snapshots, acme.notes, and in the whole lake all that is hidden."""
     for namespace in ("shop", "acme", *(("vault",) if whole else ())):
         catalog.create_namespace(namespace)
-    mine = _orders(_SEEN, 7, whole=whole)
-    table = catalog.create_table("shop.orders", mine.schema, properties={"firn.key": '["id"]'})
-    table.append(mine)
-    if whole:
-        theirs = [(NUMBER, f"{WORD}-status", "9.75", f"{WORD}-12"), (NUMBER + 1, f"{WORD}2", "0.00", "x")]
-        table.append(_orders(theirs, 8, whole=True))
-    table.append(_orders([(4, "late", "4.50", "14")], 7, whole=whole))
+    if not sharded:
+        first, *others = _commits(whole=whole)
+        table = catalog.create_table("shop.orders", first.schema, properties={"firn.key": '["id"]'})
+        for one in (first, *others):
+            table.append(one)
     notes = pa.table({"id": [1, 2], "text": ["a", "b"]})
     catalog.create_table("acme.notes", notes.schema, properties={"firn.key": '["id"]'}).append(notes)
     if not whole:
@@ -117,7 +146,7 @@ class Lakes(NamedTuple):
         return self.ask("/v1/query", {"sql": sql, **more})
 
 
-def readers_config(folder: Path, *, granted: bool = True) -> str:
+def readers_config(folder: Path, *, granted: bool = True, streams: str = STREAMS) -> str:
     """firn.yaml with acme, who reads a part, other, who reads another, and gone, unless it is taken back."""
     for name, key in {**KEYS, "all": ALL}.items():
         (folder / f"{name}.key").write_text(key)
@@ -129,7 +158,7 @@ def readers_config(folder: Path, *, granted: bool = True) -> str:
         "      columns: {shop.orders: [id, status, amount, number]}\n"
         "      rows: {shop.orders: 'tenant_id = 7'}\n"
         f"    other: {{auth: {{by: api_key, secret: 'file:{folder}/other.key'}}, tables: [vault.ledger]}}\n"
-        f"{gone if granted else ''}{STREAMS}"
+        f"{gone if granted else ''}{streams}"
     )
 
 
@@ -148,22 +177,26 @@ def loaded(process: QueryProcess, **settings: Any) -> ModuleType:
     return app
 
 
-def made(process: QueryProcess, folder: Path) -> Lakes:
-    """Both lakes, below the folder."""
+def made(process: QueryProcess, folder: Path, *, sharded: bool = False) -> Lakes:
+    """Both lakes, below the folder. `sharded`: shop.orders of the whole lake is several tables, read as one."""
     found = {}
     for name in ("whole", "twin"):
         place = folder / name
         place.mkdir()
         store = open_store(f"file://{place}/staging")
-        publish(store, readers_config(folder) if name == "whole" else STREAMS)
-        catalog = open_catalog(f"sqlite:///{place}/catalog.db", f"file://{place}/warehouse", {})
-        _fill(catalog, whole=name == "whole")
+        if sharded and name == "whole":
+            catalog = _shards(place, readers_config(folder, streams=SHARDED)).catalog
+        else:
+            publish(store, readers_config(folder) if name == "whole" else STREAMS)
+            catalog = open_catalog(f"sqlite:///{place}/catalog.db", f"file://{place}/warehouse", {})
+        _fill(catalog, whole=name == "whole", sharded=sharded and name == "whole")
         settings = {"staging": f"file://{place}/staging", "warehouse": f"file://{place}/warehouse"}
         settings["catalog_uri"] = catalog.properties["uri"]
         app = loaded(process, open_reads=True, query_rows=2_000, **settings)
         found[name] = app, catalog, store
     app, catalog, store = found["whole"]
-    _cut(store, catalog, "shop", 1, {"shop.orders": catalog.load_table("shop.orders")})
+    cut = [f"{one}.orders" for one in (*SHARDS.values(), f"{WORD}rest")] if sharded else ["shop.orders"]
+    _cut(store, catalog, "shop", 1, {one: catalog.load_table(one) for one in cut})
     _cut(store, catalog, "vaults", 5, {"vault.ledger": catalog.load_table("vault.ledger")})
     return Lakes(app, found["twin"][0], catalog, store, folder)
 

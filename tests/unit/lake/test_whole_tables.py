@@ -84,7 +84,7 @@ def test_only_the_shards_that_a_filter_needs_are_opened(made: ShardedLake) -> No
         ("w = 'acme' OR n = 2", {"acme.orders", "umbrella.orders"}), ("n = 2", {"acme.orders", "umbrella.orders"}),
     ):  # fmt: skip
         loads.names.clear()
-        found = lake.sql(f"SELECT id FROM shop.orders WHERE {where}").arrow().num_rows  # noqa: S608
+        found = lake.sql(f"SELECT id FROM shop.orders WHERE {where}").arrow().num_rows
         assert set(loads.names) == {"rest.orders", *opened}, where
         assert found == sum(
             {"acme": "w = 'acme'", None: "w IS NULL"}.get(one["w"]) == where for one in made.told
@@ -116,7 +116,7 @@ def test_what_a_shard_lacks_is_null_and_what_is_narrower_is_wide(made: ShardedLa
         "id",
         "w",
         "n",
-    ]  # noqa: S608
+    ]
 
 
 def test_a_row_that_moved_is_an_update_in_the_changes(made: ShardedLake) -> None:
