@@ -39,9 +39,10 @@ NUMBER: Final = 918273645  # each hidden number
 KEYS: Final = {name: f"{name}.{'k' * 30}{name}" for name in ("acme", "other", "gone")}
 ALL: Final = "all-of-it-" + "k" * 20
 SHARDS: Final = {"new": f"{WORD}a", "paid": f"{WORD}b"}
+_BY: Final = f"{{by: geographic(status), to: {{new: {WORD}a, paid: {WORD}b}}, else: {WORD}rest}}"
 SHARDED: Final = (
-    "streams: {shop: {envelope: auto, tables: {public.orders: {to: '{shard}.orders', key: [id], columns: "
-    f"{{status: string}}, shard: {{by: geographic(status), to: {{new: {WORD}a, paid: {WORD}b}}, else: {WORD}rest}}}}}}}}}}\n"
+    "streams: {shop: {envelope: auto, tables: {public.orders: {to: '{shard}.orders', key: [id], "
+    f"columns: {{status: string}}, shard: {_BY}}}}}}}}}\n"
 )
 STREAMS: Final = "streams: {shop: {envelope: auto, tables: {public.orders: {to: shop.orders, key: [id]}}}}\n"
 

@@ -8,6 +8,7 @@ _PLACEMENT: Final = "layers/core/python/firn/changes/placement"
 _DECISION: Final = f"{_PLACEMENT}/shard_decision.py"
 _MAPS: Final = "tests/unit/changes/test_shard_maps.py"
 _MODEL: Final = "tests/model/test_shards.py"
+_WHOLE: Final = "tests/unit/lake/test_whole_tables.py"
 _EACH_CUT: Final = "tests/property/test_shards.py::test_at_every_cut_each_shard_is_what_fold_places_there"
 
 MUTANTS: Final = (
@@ -73,5 +74,33 @@ MUTANTS: Final = (
         "if found is None or by not in _KINDS:",
         "if found is None:",
         ("tests/unit/config/test_sharding.py::test_ways_to_shard_are_parsed",),
+    ),
+    Mutant(
+        "a filter leaves the rest out, where what was odd may be a value",
+        f"{_PLACEMENT}/shard_pruning.py",
+        "frozenset((shards.rest, *map(shards.of, values)))",
+        "frozenset(map(shards.of, values))",
+        ("tests/unit/changes/test_shard_pruning.py::test_a_row_that_fits_is_in_none_of_the_shards_that_are_left_out",),
+    ),
+    Mutant(
+        "a shard that begins at a bound has nothing up to it",
+        f"{_PLACEMENT}/shard_pruning.py",
+        "_fits(low, sign, bound)",
+        '_fits(low, "<", bound)',
+        ("tests/unit/changes/test_shard_pruning.py::test_a_bound_is_the_first_value_of_its_band",),
+    ),
+    Mutant(
+        "the whole has each shard as it is now",
+        "layers/lake/python/firn_lake/sharded/whole_version.py",
+        "self.shards.snapshot(shard, self._cut[shard])",
+        "self.shards.table(shard).current_snapshot()",
+        (f"{_WHOLE}::test_sql_reads_all_shards_at_the_newest_cut",),
+    ),
+    Mutant(
+        "the whole is the way around what narrows a shard",
+        "layers/core/python/firn/config/reader_scopes.py",
+        "own = (identifier, *shards)",
+        "own = (identifier,)",
+        (f"{_WHOLE}::test_a_scope_may_name_the_whole_and_narrow_it",),
     ),
 )  # fmt: skip
