@@ -44,7 +44,6 @@ from firn_lake.sql.query import Tables
 from firn_lake.sql.query_errors import NotEncodable, QueryError, QueryTooLarge
 from firn_lake.tables import TableNotFound, uncounted
 from firn_lake.timeline import MOST_COLUMNS, MOST_POINTS, ROW_COUNTS, column_page, timeline
-from firn_lake.whole_table import SeveralTables
 
 # Error -> HTTP status and a word for machines; the first that fits.
 ANSWERS: Final[tuple[tuple[type[FirnError], int, str], ...]] = (
@@ -59,7 +58,6 @@ ANSWERS: Final[tuple[tuple[type[FirnError], int, str], ...]] = (
     (BadColumn, 400, "bad_column"),
     (BadCursor, 400, "bad_cursor"),
     (NotOneLine, 409, "no_steps"),
-    (SeveralTables, 409, "several_tables"),
     (NotFresh, 409, "not_fresh"),
     (UnreadableFile, 500, "unreadable_file"),
     (UnreadableBatch, 500, "unreadable_batch"),
