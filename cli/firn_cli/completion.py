@@ -20,7 +20,7 @@ def tables(context: typer.Context, incomplete: str) -> list[str]:
         from firn_lake.tables import identifier_text, table_identifiers
 
         there = table_identifiers(catalog_of(stack))
-        return map(identifier_text, [*there, *WholeNames(stack.store if stack.staging else None).among(there)])
+        return map(identifier_text, [*there, *WholeNames(stack.store).among(there)])
 
     return _beginning(context, incomplete, found)
 

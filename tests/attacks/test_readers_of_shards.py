@@ -9,7 +9,7 @@ import pytest
 
 from firn.log.published_configs import publish
 from firn_lake.query_process import QueryProcess
-from tests.attacks.scoped_lake_twins import KEYS, SHARDED, SHARDS, WORD, Lakes, made, readers_config
+from tests.attacks.scoped_lake_twins import ALL, KEYS, SHARDED, SHARDS, WORD, Lakes, made, readers_config
 from tests.attacks.test_readers_with_scopes import (
     _ASKED,
     _QUERIES,
@@ -36,6 +36,18 @@ def test_sql_is_told_what_one_table_tells(lakes: Lakes, sql: str) -> None:
     answered = lakes.sql(sql)
     assert answered.alike == lakes.ask_twin("/v1/query", {"sql": sql}).alike
     nothing_hidden(answered)
+
+
+def test_who_may_read_everything_reads_it_by_each_path(lakes: Lakes) -> None:
+    for path in PATHS:
+        answered = lakes.ask(f"/v1/tables/shop.orders/{path}", key=ALL)
+        assert answered.status == 200, answered.body
+        assert answered.told.get("table") in ("shop.orders", None)
+    tables = {one["name"]: one for one in lakes.ask("/v1/tables", key=ALL).told["tables"]}
+    assert (tables["shop.orders"]["rows"], len(tables["shop.orders"]["shards"])) == (6, 3)
+    answered = lakes.ask("/v1/query", {"sql": "SELECT count(*) AS n FROM shop.orders"}, key=ALL)
+    assert answered.told["rows"] == [{"n": 6}]
+    assert list(answered.told["snapshots"]) == ["shop.orders"]
 
 
 _SHARDS = [f"{WORD}a.orders", f"{WORD}b.orders", f"{WORD}rest.orders", f"{WORD}A.Orders", f'"{WORD}a"."orders"']

@@ -25,7 +25,7 @@ def command(
     from firn_lake.tables import history, uncounted
 
     stack = find_stack(folder, running=False)
-    lake = Lake(to_read(catalog_of(stack)), stack.store if stack.staging else None)
+    lake = Lake(to_read(catalog_of(stack)), stack.store)
     one = lake.table(table)
     rests = one.leading
     found = snapshot_page(rests, "", last, newest_first=True).snapshots[::-1] if last else history(rests)

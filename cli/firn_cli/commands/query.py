@@ -76,7 +76,7 @@ def command(
     catalog = catalog_of(stack)
     now = Fresh(catalog, stack.store()) if fresh else None
     text = sys.stdin.read() if sql == "-" else sql
-    wholes = WholeNames(stack.store if stack.staging else None)
+    wholes = WholeNames(stack.store)
     result = query(catalog, text, as_of, wanted, on_read=on_read, fresh=now, all_columns=all_columns, wholes=wholes)
     for note in json.loads((result.schema.metadata or {}).get(NOTES.encode(), "[]")):
         typer.echo(note, err=True)

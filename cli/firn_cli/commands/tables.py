@@ -28,7 +28,7 @@ def command(
 
     stack = find_stack(folder, running=False)
     catalog = to_read(catalog_of(stack))
-    lake = Lake(catalog, stack.store if stack.staging else None)
+    lake = Lake(catalog, stack.store)
     found = lake.tables()
     if exact:
         found = [

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+import firn_lake.lake
 from firn.changes.merge.fold import fold
 from firn.changes.placement.shard_decision import placed
 from firn.log import cuts
@@ -115,7 +116,15 @@ def at_the_cut(lake: Lake) -> dict[str, dict[int, Any]]:
             rows = table.scan(snapshot_id=cut.tables[str(place)]).to_arrow().to_pylist()
         found[name] = {row["id"]: {of: row.get(of) for of in ("id", "v", "w", "n")} for row in rows}
         assert len(found[name]) == len(rows), name
+    union = sorted((row for rows in found.values() for row in rows.values()), key=lambda row: row["id"])
+    assert [{of: row.get(of) for of in ("id", "v", "w", "n")} for row in as_one(lake)] == union
     return found
+
+
+def as_one(lake: Lake) -> list[dict[str, Any]]:
+    """All shards as firn_lake reads them."""
+    whole = firn_lake.lake.Lake(lake.catalog, lambda: lake.store)
+    return whole.sql(f"SELECT * FROM {lake.stream}.orders ORDER BY id").pylist()
 
 
 @few_cases(1)
@@ -206,6 +215,9 @@ def test_columns_follow_in_all_shards_though_jobs_die(
                 wanted = rows[row["id"]]
                 assert (row["w"], str(row["x"]), row.get("y")) == (wanted["w"], str(wanted["x"]), wanted["y"])
         assert found.keys() == rows.keys()
+        assert [(row["id"], row["w"], str(row["x"]), row.get("y")) for row in as_one(lake)] == [
+            (key, row["w"], str(row["x"]), row["y"]) for key, row in sorted(rows.items())
+        ]
 
 
 def test_what_is_no_shard_and_what_is_too_large_is_refused(

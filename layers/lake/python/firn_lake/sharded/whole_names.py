@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from firn.config.model import Config
 from firn.config.whole_tables import Whole, whole_tables
-from firn.errors import ConfigError
+from firn.errors import FirnError, TransientError
 from firn.log.published_configs import CurrentConfig
 
 if TYPE_CHECKING:
@@ -31,11 +31,13 @@ class WholeNames:
     def _named(self) -> Mapping[tuple[str, ...], Whole]:
         if self._store is None:
             return {}
-        if self._current is None:
-            self._current = CurrentConfig(self._store())
         try:
+            if self._current is None:
+                self._current = CurrentConfig(self._store())
             config = self._current()
-        except ConfigError:  # none is published, or none that can be read
+        except TransientError:
+            raise
+        except FirnError:  # none is published, or none that can be read, or nobody knows where
             return {}
         if self._of[0] != config.sha:
             self._of = config.sha, whole_tables(config)

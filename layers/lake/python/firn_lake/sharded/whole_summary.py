@@ -1,8 +1,11 @@
 """What is in a lake, all shards of a table as one among it."""
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from firn.config.whole_tables import Whole
+from firn.errors import TransientError
 from firn_lake.reading.versions import Version, version_at
 from firn_lake.sharded.whole_names import WholeNames
 from firn_lake.sharded.whole_version import Shards, WholeVersion
@@ -17,7 +20,9 @@ if TYPE_CHECKING:
 def all_tables(catalog: "Catalog", wholes: WholeNames) -> list[TableSummary]:
     """All tables of a catalog, and what shards are read as, by name; not Firn's own memory of deletes beside each."""
     identifiers = table_identifiers(catalog)
-    named = wholes.among(identifiers)
+    named: dict[tuple[str, ...], Whole] = {}
+    with suppress(TransientError):  # a list of tables does not rest on the staging store
+        named = wholes.among(identifiers)
     shared = {table.identifier for one in named.values() for table in one.shards}
     loaded: dict[tuple[str, ...], Table] = {}
 
