@@ -345,6 +345,7 @@ def _reader() -> Schema:
             "tables": texts("namespace.table, in which * stands for any characters."),
             "columns": free("Of tables as they stand in `tables`: those columns alone.", texts("")),
             "rows": {"anyOf": [text(condition), free("Likewise the rows that fit.", text(condition))]},
+            "seconds": whole("Seconds of queries that it may use a day (UTC).", 1, 10_000_000, None),
         },
         required=["auth", "tables"],
     )
