@@ -331,6 +331,8 @@ def _writer() -> Schema:
             "outside": words("What becomes of a change outside.", get_args(Outside), "refuse"),
             "rate": quantity("Bytes of JSON a second that it may send.", r"^.+/\s*s\s*$", "any"),
             "backlog": quantity("Bytes of JSON of its own that may wait for their commit.", SIZE, "any"),
+            "storage": quantity("Bytes that the tables of `stored_in` may take.", SIZE, "any"),
+            "stored_in": texts("Target tables that hold its rows alone, namespace.table with *."),
         },
         required=["auth"],
     )

@@ -73,6 +73,7 @@ WHAT_TO_DO: Final = {
     "query_crashed": "write the query differently: it crashed its process",
     "quota_used": "wait for `Retry-After`, or raise the quota that the text names",
     "rate_exceeded": "wait for `Retry-After`: the stream, or its writer, takes so many bytes a second",
+    "storage_full": "raise the writer's `storage`, or delete rows of its tables; what was accepted is kept",
     "storage_unavailable": "retry: nothing was taken, the storage did not answer",
     "too_large": "have the query read less, or use Python, Spark or Trino on the same tables",
     "too_many_columns": "send fewer columns, or raise `MaxColumns`",

@@ -83,6 +83,8 @@ class Metric(Enum):
     SLOT_KEPT = "firn_slot_kept_bytes", "Bytes", "gauge", "", "pull: WAL that a source's database keeps for the slot"
     PULL_STOPPED = "firn_pull_stopped", "Count", "gauge", "alarm", "1 while a source is not read on, else 0"
     # tenants: writers of one name, and the reader of that name
+    TENANT_BYTES = "firn_tenant_bytes", "Bytes", "counter", "", "JSON of a tenant that was sealed"
+    TENANT_REQUESTS = "firn_tenant_requests", "Count", "counter", "", "batches that hold changes of a tenant"
     QUERY_SECONDS = "firn_query_seconds", "Seconds", "counter", "", "queries of a reader of some tables"
     # dead letters
     DEAD = "dlq_total", "Count", "counter", "alarm, dashboard", "dead letters"

@@ -21,3 +21,18 @@ def reader_link(reader: str, month: str, n: int) -> str:
 def reader_mark(reader: str, month: str) -> str:
     """A link from which on the newest is found; overwritten. Advice: a lost one costs a longer listing."""
     return f"usage/marks/{reader}/{month}.json"
+
+
+def stream_prefix(stream: str) -> str:
+    """Below which lie the accounts of what was sent to a stream (usage/stream_account.py)."""
+    return f"usage/streams/{stream}"
+
+
+def stream_path(stream: str, month: str) -> str:
+    """That of a month; overwritten."""
+    return f"{stream_prefix(stream)}/{month}.json"
+
+
+def jobs_prefix(month: str, pool: str) -> str:
+    """Below which lies what jobs of a month used: those started for a stream, or for care (usage/job_account.py)."""
+    return f"usage/jobs/{month}/{pool}"
