@@ -6,6 +6,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from obstore.store import MemoryStore
 
 from firn.log import query_usage
 from firn.log.query_usage import QuotaUsed, add, check, used_in
@@ -150,3 +153,41 @@ def test_a_damaged_link_costs_no_more_than_itself(store: Store, another: Callabl
     add(store, "acme", 2, NOON)
     assert used_in(store, "acme", MONTH).seconds == 3.0
     assert paths(store, reader_prefix("acme", MONTH))[-1] == reader_link("acme", MONTH, 3)
+
+
+class Function(FaultyStore):
+    """The storage as one function sees it: what a process remembers is kept by the store."""
+
+    def __init__(self, inner: MemoryStore) -> None:
+        super().__init__()
+        self.inner = inner
+        self.busy: float | None = None
+
+
+STEPS = st.lists(st.tuples(st.integers(0, 3), st.floats(0.001, 25.0)), max_size=40)
+
+
+@given(STEPS, st.integers(1, 100))
+def test_functions_at_once_count_all_and_overdraw_by_one_query_each_at_most(
+    steps: list[tuple[int, float]], limit: int
+) -> None:
+    inner = MemoryStore()
+    functions = [Function(inner) for _ in range(4)]
+    taken = 0.0
+    for at, seconds in steps:
+        function = functions[at]
+        if function.busy is not None:
+            add(function, "acme", function.busy, NOON)
+            function.busy = None
+            continue
+        try:
+            check(function, "acme", limit, NOON)
+        except QuotaUsed:
+            assert taken >= limit - 0.1, "nobody waits for what is left"
+            continue
+        function.busy, taken = seconds, taken + seconds
+    for function in functions:
+        if function.busy is not None:
+            add(function, "acme", function.busy, NOON)
+    assert used_in(Function(inner), "acme", MONTH).seconds == pytest.approx(taken, abs=0.1)
+    assert taken <= limit + 4 * 25.0 + 0.1
