@@ -146,6 +146,12 @@ def test_a_lost_answer_is_found_out() -> None:
     assert used_in(store, "acme", MONTH).seconds == 3.0
 
 
+def test_no_query_is_too_short_to_count(store: Store) -> None:
+    for _ in range(10):
+        add(store, "acme", 0.00001, NOON)
+    assert used_in(store, "acme", MONTH).seconds == 0.01
+
+
 def test_a_damaged_link_costs_no_more_than_itself(store: Store, another: Callable[[], None]) -> None:
     add(store, "acme", 1, NOON)
     put(store, reader_link("acme", MONTH, 2), b"{")

@@ -65,10 +65,14 @@ def test_a_tenant_is_a_name_and_what_is_nobodys_is_shown_too(store: Store) -> No
     config = used(store, "2026-01")
     found = {one.tenant: one for one in tenant_usages(store, config, "2026-01", NOW)}
     assert list(found) == ["acme", "globex", "boss", OTHERS]
-    assert found["acme"] == TenantUsage("acme", Sent(750, 6), Resources(3000, 12000), 30, 1, 12.5)
-    assert found["globex"] == TenantUsage("globex", Sent(250, 2), Resources(1000, 4000), 7)
-    assert found["boss"] == TenantUsage("boss", stored_bytes=0)
-    assert found[OTHERS] == TenantUsage(OTHERS, Sent(80, 8), Resources(18, 72), 3)
+    assert found["acme"] == TenantUsage(
+        "acme", Sent(750, 6), Resources(3000, 12000), {"a.notes": 20, "a.orders": 10}, 1, 12.5
+    )
+    assert found["globex"] == TenantUsage("globex", Sent(250, 2), Resources(1000, 4000), {"g.orders": 7})
+    assert found["boss"] == TenantUsage("boss", tables={})
+    assert found[OTHERS] == TenantUsage(OTHERS, Sent(80, 8), Resources(18, 72), {"s.rest": 3})
+    assert found["acme"].stored_bytes == 30
+    assert found["acme"].row("2026-01")["tables"] == {"a.notes": 20, "a.orders": 10}
     assert found["acme"].dollars == pytest.approx(
         {
             "requests": 6 * (3.5e-6 + 0.2e-6 + 0.04 * 16.6667e-6 + 2 * 5e-6 + 2 * 0.4e-6 + 1500e-9 * 0.5),

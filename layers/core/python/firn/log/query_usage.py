@@ -90,7 +90,7 @@ def add(store: Store, reader: str, seconds: float, now: datetime) -> None:
     """Count a query. What the storage does not take now is counted with the next one: it fails nobody. `now`: when the
     query began."""
     owed = _owed.of(store)
-    seconds += owed.pop(reader, 0.0)
+    seconds = math.ceil(seconds * 1000) / 1000 + owed.pop(reader, 0.0)  # so that no query is too short to count
     month, day = month_of(now), _day(now)
     try:
         newest = _newest(store, reader, month)

@@ -28,14 +28,20 @@ _READS_AT_ONCE: Final = 32
 
 @dataclass(frozen=True)
 class TenantUsage:
-    """Of one tenant in a month. `stored_bytes`: as its tables were measured last; None of a month that is over."""
+    """Of one tenant in a month. `tables`: its tables' bytes, as they were measured last; None of a month that is
+    over."""
 
     tenant: str
     sent: Sent = field(default_factory=Sent)
     jobs: Resources = field(default_factory=Resources)
-    stored_bytes: int | None = None
+    tables: Mapping[str, int] | None = None
     queries: int = 0
     query_seconds: float = 0.0
+
+    @property
+    def stored_bytes(self) -> int | None:
+        """Of all its tables."""
+        return None if self.tables is None else sum(self.tables.values())
 
     @property
     def dollars(self) -> dict[str, float]:
@@ -61,6 +67,7 @@ class TenantUsage:
             "requests": self.sent.batches,
             **{name: round(value, 3) for name, value in asdict(self.jobs).items()},
             "stored_bytes": self.stored_bytes,
+            "tables": None if self.tables is None else dict(self.tables),
             "queries": self.queries,
             "query_seconds": round(self.query_seconds, 3),
             "dollars": {name: round(value, 6) for name, value in self.dollars.items()},
@@ -84,7 +91,7 @@ def tenant_usages(store: Store, config: Config, month: str, now: datetime) -> li
     found = [
         TenantUsage(
             name or OTHERS, together.get(name, Sent()), jobs.get(name, Resources()),
-            None if stored is None else stored.get(name, 0), one.queries, one.seconds,
+            None if stored is None else stored.get(name, {}), one.queries, one.seconds,
         )
         for name in names
         for one in [asked.get(name, query_usage.NOTHING)]
@@ -117,7 +124,7 @@ def _sent(store: Store, stream: str, month: str) -> Mapping[str, Sent]:
     return {} if account is None else account.sent
 
 
-def _stored(store: Store, config: Config) -> dict[str, int]:
+def _stored(store: Store, config: Config) -> dict[str, Mapping[str, int]]:
     """What the tables of each tenant take, and NOBODY's."""
     sizes = table_health.live_bytes(table_health.read_all(store, config.streams))
     tables = TableSizes(sizes)
@@ -126,9 +133,8 @@ def _stored(store: Store, config: Config) -> dict[str, int]:
         for writer in stream.writers.values():
             patterns[writer.name] += writer.stored_in
     named = {name: tables.named(some) for name, some in patterns.items()}
-    found = {name: sum(sizes[table] for table in some) for name, some in named.items()}
-    left = sizes.keys() - set().union(*named.values())
-    return found | {NOBODY: sum(sizes[table] for table in left)}
+    named[NOBODY] = sizes.keys() - set().union(*named.values())
+    return {name: {table: sizes[table] for table in sorted(some)} for name, some in named.items()}
 
 
 def _asked(store: Store, config: Config, month: str) -> dict[str, Used]:
