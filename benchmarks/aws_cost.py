@@ -2,30 +2,33 @@
 
     python -m benchmarks.aws_cost      the table of docs/deploy-aws.md
 
-Prices are those of us-east-1, in dollars, before any free tier, as generally quoted on 2026-11-22 (no price page was
-asked: check the current ones). What a request and a job need is measured (docs/benchmarks.md), or said beside it.
+Prices are those of firn.usage.prices. What a request and a job need is measured
+(docs/benchmarks.md), or said beside it.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarks.cost import PRICES, SMALLEST
-from firn.config.storage_classes import S3 as STORAGE
+from firn.usage.prices import (
+    API_REQUEST,
+    GETS_A_REQUEST,
+    INGEST_GB,
+    INGEST_SECONDS,
+    LAMBDA_GB_SECOND,
+    LAMBDA_REQUEST,
+    LOG_LINES_BYTES,
+    LOGS_GB,
+    PUTS_A_REQUEST,
+    S3_GB_MONTH,
+    S3_GET,
+    S3_PUT,
+)
 
 DAYS = 30
-API_REQUEST = 3.50e-6  # API Gateway REST API, the first 333 million; a function URL costs nothing
-LAMBDA_REQUEST = 0.20e-6
-LAMBDA_GB_SECOND = 16.6667e-6  # x86
-_S3 = STORAGE.of("STANDARD")  # the table that `firn tier` decides by
-S3_PUT, S3_GET = _S3.transition / 1000, _S3.get / 1000  # PUT, POST, LIST; GET
-S3_GB_MONTH = _S3.storage
-LOGS_GB = 0.50  # taken in
 METRIC_MONTH, ALARM_MONTH = 0.30, 0.10
 
-INGEST_GB, INGEST_SECONDS = 1.0, 0.040  # memory; three round trips to S3 are most of the time
 DISPATCH_GB, DISPATCH_SECONDS = 0.5, 0.6
-LOG_LINES_BYTES = 1_500  # of a request: one line of ours, one of metrics, three of Lambda's
-PUTS_A_REQUEST, GETS_A_REQUEST = 2, 1  # the batch and its receipt; configuration and state are kept in memory
 LISTS_A_DISPATCH = 8  # of each stream: staged, epochs, cuts, quarantine
 PUTS_A_COMMIT, GETS_A_COMMIT = 12, 30  # of each table: data, deletes, manifests, metadata
 STAGED_DAYS = 14  # the staged log is kept so long

@@ -8,6 +8,7 @@ else; a worker that waits (`linger`, a slow catalog) costs as much as one that w
 from dataclasses import dataclass
 
 from benchmarks.results import Case, Suite
+from firn.usage.prices import EMR_GB_HOUR, EMR_VCPU_HOUR
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Prices:
         return (vcpus * self.vcpu + gigabytes * self.gigabyte) / 3_600
 
 
-PRICES = Prices("2026-11-21, us-east-1, Linux on x86", vcpu=0.052624, gigabyte=0.0057785)
+PRICES = Prices("2026-11-21, us-east-1, Linux on x86", vcpu=EMR_VCPU_HOUR, gigabyte=EMR_GB_HOUR)
 GIGABYTES_A_VCPU = 4
 SMALLEST = (2, 8)  # vCPUs and GB of a driver that works alone, with Spark in local mode
 _ALWAYS = 24 * 3_600

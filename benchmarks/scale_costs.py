@@ -9,6 +9,7 @@ from typing import Final
 
 from benchmarks import aws_cost
 from benchmarks.cost import PRICES
+from firn.usage import prices
 
 
 @dataclass(frozen=True)
@@ -132,15 +133,13 @@ def dollars(used: Used, costs: Costs) -> dict[str, float]:
     """A month, by what it is for. Prices: aws_cost and cost, with the days on which they were looked up."""
     staged = used.changes * EVENT_BYTES * STAGED
     worker = PRICES.worker_second(used.cores, 4 * used.cores)
-    puts = used.requests * aws_cost.PUTS_A_REQUEST + used.commits * aws_cost.PUTS_A_COMMIT + used.lists
-    gets = used.requests * (1 + aws_cost.GETS_A_REQUEST) + used.commits * aws_cost.GETS_A_COMMIT
-    lambdas = aws_cost.LAMBDA_REQUEST + (
-        aws_cost.INGEST_GB * ingest_seconds(costs, used.body) * aws_cost.LAMBDA_GB_SECOND
-    )
+    puts = used.requests * prices.PUTS_A_REQUEST + used.commits * aws_cost.PUTS_A_COMMIT + used.lists
+    gets = used.requests * (1 + prices.GETS_A_REQUEST) + used.commits * aws_cost.GETS_A_COMMIT
+    lambdas = prices.LAMBDA_REQUEST + (prices.INGEST_GB * ingest_seconds(costs, used.body) * prices.LAMBDA_GB_SECOND)
     kept = staged * aws_cost.STAGED_DAYS * 86_400 + used.changes * 40 * MONTH  # row_bytes of aws_cost.Size
     return {
         "EMR Serverless": used.jobs * used.working * worker * MONTH,
-        "S3 requests": (puts * aws_cost.S3_PUT + gets * aws_cost.S3_GET) * MONTH,
-        "S3 storage": kept / 1e9 * aws_cost.S3_GB_MONTH,
-        "API and Lambda": used.requests * (aws_cost.API_REQUEST + lambdas) * MONTH,
+        "S3 requests": (puts * prices.S3_PUT + gets * prices.S3_GET) * MONTH,
+        "S3 storage": kept / 1e9 * prices.S3_GB_MONTH,
+        "API and Lambda": used.requests * (prices.API_REQUEST + lambdas) * MONTH,
     }

@@ -25,9 +25,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks import scale_costs as fixed
-from benchmarks.aws_cost import PUTS_A_COMMIT, PUTS_A_REQUEST
+from benchmarks.aws_cost import PUTS_A_COMMIT
 from benchmarks.scale_costs import AWS, HERE, LIMITS, Costs, Used, dollars, ingest_seconds
 from benchmarks.scale_load import Ages, Load, anchored, zipf
+from firn.usage.prices import PUTS_A_REQUEST
 
 _ROUNDS: Final = 2 * fixed.CARE_EVERY  # of each job that a look at a load has at least
 

@@ -332,6 +332,8 @@ def _writer() -> Schema:
             "outside": words("What becomes of a change outside.", get_args(Outside), "refuse"),
             "rate": quantity("Bytes of JSON a second that it may send.", r"^.+/\s*s\s*$", "any"),
             "backlog": quantity("Bytes of JSON of its own that may wait for their commit.", SIZE, "any"),
+            "storage": quantity("Bytes that the tables of `stored_in` may take.", SIZE, "any"),
+            "stored_in": texts("Target tables that hold its rows alone, namespace.table with *."),
         },
         required=["auth"],
     )
@@ -346,6 +348,7 @@ def _reader() -> Schema:
             "tables": texts("namespace.table, in which * stands for any characters."),
             "columns": free("Of tables as they stand in `tables`: those columns alone.", texts("")),
             "rows": {"anyOf": [text(condition), free("Likewise the rows that fit.", text(condition))]},
+            "seconds": whole("Seconds of queries that it may use a day (UTC).", 1, 10_000_000, None),
         },
         required=["auth", "tables"],
     )

@@ -153,7 +153,7 @@ class SelfCheck:
         catalog = catalog_of(self._stack)
         self._made_namespace |= not catalog.namespace_exists(self._namespace)
         (done,) = flush(self._stack, self.name, timeout=self._timeout)
-        self._runs |= {self._stack.jobs(starts=False).name_of(run) or "" for run in done.runs}
+        self._runs |= {self._stack.jobs(starts=False).ended(run)[0] for run in done.runs}
         if done.quarantined:
             raise _Failed(f"the table is quarantined: {dict(done.quarantined)}")
         rows = catalog.load_table(self._table).scan(selected_fields=("id", "v")).to_arrow().to_pylist()

@@ -5,12 +5,14 @@ tries stuck epochs again; `{"reconcile": true}` (daily) looks through the whole 
 """
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from aws_lambda_powertools import Logger
 
 from firn.dispatch import scheduled_rounds
 from firn.function_context import staging
+from firn.usage import tenant_rounds
 
 logger = Logger(service="dispatch")
 
@@ -30,4 +32,5 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         force=bool(event.get("force")),
         reconcile=bool(event.get("reconcile")),
     )
+    tenant_rounds.count_sent(store, config, names, datetime.now(UTC), logger, force=bool(event.get("force")))
     return {"streams": done}

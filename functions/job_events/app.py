@@ -7,16 +7,19 @@ https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/using-eventbridg
 """
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from aws_lambda_powertools import Logger
 
 from firn.dispatch import scheduled_rounds
 from firn.function_context import staging
+from firn.log.usage_layout import month_of
 from firn.maintenance import launcher
 from firn.metrics import Metric
 from firn.runs.emr import EmrJobs
 from firn.runs.job_runs import ENDED, stream_of
+from firn.usage import job_account
 
 logger = Logger(service="job_events")
 
@@ -31,8 +34,10 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         logger.info("not an end of a run of ours", extra={"run": run, "state": state})
         return {"streams": []}
     config = current()
-    name = EmrJobs(settings).name_of(run) or ""
+    name, used = EmrJobs(settings).ended(run)
     stream = stream_of(name)
+    if stream is not None or name.startswith(launcher.PREFIX):
+        job_account.note(store, stream or job_account.CARE, run, used, month_of(datetime.now(UTC)))
     if state == "FAILED" and name.startswith(launcher.PREFIX):
         scheduled_rounds.count(Metric.JOB_FAILED, "care", 1)
         logger.error("a job that cares for tables failed", extra={"run": run, "reason": detail.get("stateDetails")})

@@ -15,10 +15,10 @@ from aws_lambda_powertools import Logger
 
 from firn.auth.gateway import NOT_CONFIGURED, request_of
 from firn.auth.readers import NotAReader, Readers
-from firn.config.reader_scopes import Scope
 from firn.errors import ConfigError, RequestError, TransientError, UnknownOutcome
 from firn.function_context import staging
 from firn.log.query_results import Result
+from firn.usage.query_meter import expect_seconds_left, metered
 from firn_lake.query_process import STARTS_SECONDS, Bounds, NotStarted, QueryProcess
 from firn_lake.query_protocol import Refused
 from firn_lake.query_requests import asked, question
@@ -62,14 +62,15 @@ def _answered(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     settings, store, config, _ = staging()
     current = config()
     scope = readers.scope(current, request_of(event), now, settings.open_reads)
+    reader = expect_seconds_left(store, current, scope, now)
     fields = asked(event)
     process.await_ready(max(0.1, min(STARTS_SECONDS, _seconds_left(context))))
     bounds = Bounds(settings.query_process_bytes, settings.query_cpu_seconds)
-    reader = scope.reader if isinstance(scope, Scope) else ""
-    body = Body(lambda form: Result(store, form, now, reader))
+    body = Body(lambda form: Result(store, form, now, reader, current.sha))
     put = question(fields, scope, settings, current, _seconds_left(context))
-    done = process.ask(put, bounds, body.begin, body.take)
-    answer = body.response(done.rows)
+    with metered(store, current, reader, now):
+        done = process.ask(put, bounds, body.begin, body.take)
+        answer = body.response(done.rows)
     whose = {"reader": reader} if reader else {}
     logger.info("answered", extra={"rows": done.rows, "seconds": round(time.monotonic() - began, 3), **whose})
     return answer

@@ -17,6 +17,33 @@ _STRANGER: Final = "AIDASTRANGERSTRANGER0"
 
 MUTANTS: Final = (
     Mutant(
+        "a reader's seconds are those of a link that another function made",
+        "layers/core/python/firn/log/query_usage.py",
+        "            newest = _look(store, reader, month, newest)\n",
+        "            newest = _Newest(newest.n + 1, newest.used)\n",
+        (
+            "tests/unit/log/test_query_usage.py"
+            "::test_a_function_that_has_not_heard_of_others_answers_one_query_more_at_most",
+        ),
+    ),
+    Mutant(
+        "a result is handed over though its grant was taken back meanwhile",
+        "layers/core/python/firn/log/query_results.py",
+        "if self._sha and not is_current(self._store, self._sha):",
+        "if self._sha and not self._sha:",
+        (
+            "tests/unit/functions/test_query.py"
+            "::test_a_result_that_was_written_while_its_grant_was_taken_back_is_nobodys",
+        ),
+    ),
+    Mutant(
+        "an account begins each month with the epochs of the one before",
+        "layers/core/python/firn/usage/stream_account.py",
+        "account.month else Account(FORMAT, account.stream, month, account.counted, {})",
+        "account.month else replace(account, month=month)",
+        ("tests/unit/usage/test_stream_account.py::test_counting_begins_with_the_next_epoch_and_goes_on_over_months",),
+    ),
+    Mutant(
         "a request is acknowledged before it is staged",
         _INGEST,
         "if not put_if_absent(store, path, data):",

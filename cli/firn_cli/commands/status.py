@@ -23,11 +23,18 @@ def command(
     folder: Dir = DEFAULT_DIR,
     hours: Annotated[float, typer.Option(help="How far back freshness is measured.", min=0.01, max=168)] = 1.0,
     plot: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw the freshness into FILE.svg.")] = None,
+    tenants: Annotated[bool, typer.Option("--tenants", help="What each writer and reader used, and its cost.")] = False,
+    month: Annotated[str | None, typer.Option(metavar="YYYY-MM", help="Of --tenants; this month if left out.")] = None,
     wide: Wide = False,
     as_json: Json = False,
 ) -> None:
     """Show what each stream has staged and committed. Also its dead letters, the freshness of its tables, and notes
     on order and keys."""
+    if tenants or month is not None:
+        from firn_cli.tenant_table import show
+
+        show(find_stack(folder, running=False).store(), month, wide=wide, as_json=as_json)
+        return
     from firn.log import pause
     from firn.status.source_status import source_states
     from firn.status.stream_status import commits_by_stream, readable_statuses, table_debts
@@ -47,15 +54,7 @@ def command(
         typer.echo(f"{plot}: freshness of the last {hours:g} h", err=True)
     paused = pause.since(stack.store())
     if as_json:
-        print_json(
-            [
-                asdict(one)
-                | {"paused_since": paused}
-                | {"tables": [t for t in looked_after if one.stream in t["streams"]]}
-                | {"sources": [s.row() for s in sources if s.stream == one.stream]}
-                for one in found
-            ]
-        )
+        print_json([_row(one, looked_after, sources) | {"paused_since": paused} for one in found])
         _fail(unread)
         return
     if is_down(stack):
@@ -76,6 +75,16 @@ def command(
     typer.echo()
     _say_notes(sources, looked_after, found)
     _fail(unread)
+
+
+def _row(
+    one: "StreamStatus", looked_after: "Sequence[Mapping[str, Any]]", sources: "Sequence[SourceState]"
+) -> dict[str, Any]:
+    return {
+        **asdict(one),
+        "tables": [table for table in looked_after if one.stream in table["streams"]],
+        "sources": [source.row() for source in sources if source.stream == one.stream],
+    }
 
 
 def _say_notes(

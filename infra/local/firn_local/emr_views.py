@@ -1,6 +1,7 @@
 """Applications and job runs as the API shows them: the shapes Application, ApplicationSummary, JobRun and so on."""
 
 import json
+import math
 from typing import Any
 
 import msgspec
@@ -91,10 +92,24 @@ def job_run(run: JobRun, attempt: int, now: float) -> dict[str, Any]:
             "tags": run.tags,
             "startedAt": run.started_at,
             "endedAt": run.ended_at,
+            **utilization(run),
             "totalExecutionDurationSeconds": int(end - run.started_at) if run.started_at else 0,
             "queuedDurationMilliseconds": int(((run.started_at or end) - run.created_at) * 1000),
         }
     )
+
+
+def utilization(run: JobRun) -> dict[str, Any]:
+    """What a run that ended used: as one worker of the smallest size (2 vCPUs, 8 GB) would, billed for a minute at
+    least. The processes of this machine have whatever it has."""
+    if not (run.started_at and run.ended_at):
+        return {}
+    seconds = math.ceil(run.ended_at - run.started_at)
+
+    def hours(lasted: int) -> dict[str, float]:
+        return {"vCPUHour": lasted * 2 / 3600, "memoryGBHour": lasted * 8 / 3600, "storageGBHour": 0.0}
+
+    return {"totalResourceUtilization": hours(seconds), "billedResourceUtilization": hours(max(60, seconds))}
 
 
 def attempt_summary(run: JobRun, attempt: int) -> dict[str, Any]:

@@ -26,14 +26,27 @@ from examples.sources.postgres import Postgres
 from firn.backfill import backfill_request, chunk_plan
 from firn.changes.envelopes.parser import parse
 from firn.ingest import accept
-from firn.log import attempts, cuts, epochs, holds, layout, published_configs, pulls, read_records, table_health
+from firn.log import (
+    attempts,
+    cuts,
+    epochs,
+    holds,
+    layout,
+    published_configs,
+    pulls,
+    query_usage,
+    read_records,
+    table_health,
+)  # fmt: skip
 from firn.log.batches import FORMAT
 from firn.log.holds import Quarantine
 from firn.log.store import Store, open_store
 from firn.log.table_health import Health
+from firn.log.usage_layout import month_of
 from firn.runs.job_runs import ENDED
 from firn.sinks import state as sinks
 from firn.sinks.state import SinkStates
+from firn.usage import job_account
 from firn.views import view_state
 from firn.views.view_state import ViewState, ViewStates
 from firn_lake.catalogs.catalog import open_catalog
@@ -64,7 +77,8 @@ CONFIG = """
 console:
   auth: {by: api_key, secret: 'secretsmanager:firn/local/lookers'}
   actions: {auth: {by: api_key, secret: 'ssm:/firn/local/actors'}}
-query: {auth: {by: api_key, secret: 'secretsmanager:firn/local/readers'}}
+query: {auth: {by: api_key, secret: 'secretsmanager:firn/local/readers'},
+        readers: {acme: {auth: {by: api_key, secret: 'ssm:/firn/local/acme'}, tables: [shop.orders], seconds: 999}}}
 alerts:
   targets:
     oncall: {webhook: 'secretsmanager:firn/local/alerts/url', secret: 'ssm:/firn/local/alerts/key'}
@@ -85,6 +99,8 @@ streams:
           kafka: {topics: [notes], registry: {url: 'http://127.0.0.1:1', secret: 'ssm:/firn/local/keyed'}}}
   pulled: {tables: {public.items: {to: p.items, key: [id]}}}
   other: {tables: {public.items: {to: o.items, key: [id]}}}
+  saved: {job: saved, writers: {acme: {auth: {by: api_key, secret: 'ssm:/firn/local/keyed'}, storage: 1GB,
+          stored_in: ['a.*']}}, tables: {t: {to: a.t, mode: append}}}
 views:
   v.shop: {sql: SELECT id FROM shop.orders}
   v.bank: {sql: SELECT id FROM bank.orders}
@@ -208,6 +224,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Call]]:
             streams(ground)
             jobs(ground, "shop", lambda _run: ground.invoke("dispatch", {"stream": "shop"}))
             jobs(ground, "bank", lambda run: ground.invoke("job_events", job_state_event(run, "RUNNING")))
+            tenants(ground)
             if server is not None:
                 databases(ground, server)
             care(ground)
@@ -263,6 +280,20 @@ def streams(ground: Ground) -> None:
         record = {"topic": topic, "partition": 0, "offset": 0, "value": value}
         event = {"eventSource": "aws:kafka", "records": {f"{topic}-0": [record]}}
         assert ground.post("/_firn/invoke/ingest_stream", event)[0] == 502, "there is no registry"
+
+
+def tenants(ground: Ground) -> None:
+    """What is counted of writers: how large their tables are, what they sent, what the jobs of their stream used."""
+    for _ in range(2):
+        ground.invoke("dispatch", {"stream": "saved", "force": True})
+    run = {"applicationId": ground.application, "name": "firn-saved-1-1-9", "clientToken": "saved"}
+    driver = {
+        "sparkSubmit": {"entryPoint": str(ground.folder / "job.py"), "entryPointArguments": ["--stream", "saved"]}
+    }
+    ground.client("emr-serverless").start_job_run(**run, executionRoleArn=ROLE_ARN, jobDriver=driver)
+    ground.invoke("job_events", job_state_event(ground.end("saved", 0), "RUNNING"))
+    used = job_account.total(open_store(ground.about["staging"]), "saved", month_of(datetime.now(UTC)))
+    assert (used.vcpu_seconds, used.memory_seconds) == (120, 480), "two vCPUs, for a minute at least"
 
 
 def staged(ground: Ground) -> list[str]:
@@ -413,6 +444,7 @@ def queries(ground: Ground) -> None:
     pull(store, "shop", 2)
     status, told = ground.post("/v1/query", {**text, "fresh": True}, x_api_key=KEY)
     assert (status, [row["n"] for row in told["rows"]]) == (200, [16]), told
+    scoped_queries(ground, store)
     large = {"sql": "SELECT repeat(chr(97 + (range % 26)::INTEGER), 1000) AS t FROM range(5000)", "format": "csv"}
     status, told = ground.post("/v1/query", large, x_api_key=KEY)
     assert (status, told["rows"], told["bytes"]) == (200, 5000, 5000 * 1003 + 4), told
@@ -434,6 +466,19 @@ def queries(ground: Ground) -> None:
     last = {"sql": "SELECT max(id) AS n, max(text) AS t FROM shop.orders"}
     status, told = ground.post("/v1/query", last, x_api_key=OTHER_KEY)
     assert (status, told["error"], "is missing" in told["message"]) == (500, "unreadable_file", True), told
+
+
+def scoped_queries(ground: Ground, store: Store) -> None:
+    """What a reader of some tables uses is counted: here with its hundredth query, which is marked."""
+    key = f"acme.{KEY}"
+    ground.client("ssm").put_parameter(Name="/firn/local/acme", Value=key, Type="SecureString")
+    now = datetime.now(UTC)
+    for _ in range(99):
+        query_usage.add(store, "acme", 1, now)
+    assert ground.post("/v1/query", {"sql": "SELECT count(*) AS n FROM shop.orders"}, x_api_key=key)[0] == 200
+    used = query_usage.used_in(store, "acme", month_of(now))
+    assert used.queries == 100
+    assert used.seconds > 99
 
 
 def backfill(store: Store, stream: str) -> None:

@@ -30,6 +30,22 @@ def test_a_reader_has_tables_columns_and_rows() -> None:
     ] * 6
 
 
+def test_a_reader_has_so_many_seconds_of_queries_a_day() -> None:
+    config = parse(readers("{acme: " + ACME % ", seconds: 3600" + "}"))
+    assert config.scoped is not None
+    acme = config.scoped.named("acme")
+    assert acme is not None
+    assert acme.seconds == 3600
+    assert config.scoped.names == ("acme",)
+    assert config.scoped.named("other") is None
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "1.5", "1h", "10000001", "[1]", "''"])
+def test_seconds_that_are_no_quota_are_refused(seconds: str) -> None:
+    with pytest.raises(ConfigError, match=r"query.readers.acme.seconds.* 1 to 10000000"):
+        parse(readers("{acme: " + ACME % f", seconds: {seconds}" + "}"))
+
+
 def test_a_condition_alone_is_for_all_tables() -> None:
     config = parse(readers("{acme: " + ACME % ", rows: 'tenant_id = 7'" + "}"))
     assert config.scoped is not None

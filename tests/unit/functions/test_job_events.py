@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from types import ModuleType
 from typing import Any, ClassVar
 
@@ -9,7 +10,11 @@ import pytest
 
 from firn.dispatch import scheduled_rounds
 from firn.log import epochs
+from firn.log.store import paths
+from firn.log.usage_layout import month_of
 from firn.runs.job_runs import Run
+from firn.usage import job_account
+from firn.usage.job_account import CARE, Resources
 from tests.unit.functions.test_dispatch_function import stage
 from tests.unit.log.storage_faults import FaultyStore
 
@@ -17,14 +22,16 @@ from tests.unit.log.storage_faults import FaultyStore
 class FakeJobs:
     """Knows the names of its runs; `started` are the starts that were asked for."""
 
-    names: ClassVar[dict[str, str]] = {"00run": "firn-shop-1-1-1", "00other": "nightly-report"}
+    names: ClassVar[dict[str, str]] = {
+        "00run": "firn-shop-1-1-1", "00care": "care-abc", "00other": "nightly-report",
+    }  # fmt: skip
     started: ClassVar[list[str]] = []
 
     def __init__(self, *_: object, **__: object) -> None:
         pass
 
-    def name_of(self, run: str) -> str | None:
-        return self.names.get(run)
+    def ended(self, run: str) -> tuple[str, Resources]:
+        return self.names.get(run, ""), Resources(120, 480)
 
     def runs(self, since: object) -> list[Run]:
         return [Run(name, *_parts(name), "RUNNING") for name in self.started]
@@ -58,6 +65,16 @@ def test_the_end_of_a_run_starts_the_next_one(app: ModuleType, store: FaultyStor
     json.dumps(answer)
     assert [one["stream"] for one in answer["streams"]] == ["shop", "other"], "both share their runs"
     assert FakeJobs.started == ["shop/1/1/1"]
+
+
+def test_what_a_run_used_is_noted_once_and_of_no_job_of_others(app: ModuleType, store: FaultyStore) -> None:
+    for run in ("00run", "00run", "00care", "00other", "00unknown"):
+        app.handler(ended(run), None)
+    month = month_of(datetime.now(UTC))
+    assert job_account.total(store, "shop", month) == Resources(120, 480)
+    assert job_account.total(store, CARE, month) == Resources(120, 480)
+    assert len(paths(store, "usage/jobs")) == 2
+    assert job_account.total(store, "shop", "2020-01") == Resources()
 
 
 def test_the_same_event_twice_starts_one_run(app: ModuleType, store: FaultyStore) -> None:

@@ -20,11 +20,12 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.types import BinaryType
 
 from firn.errors import StorageUnavailable
-from firn.log import cuts, named_cuts, query_results
+from firn.log import cuts, named_cuts, query_results, query_usage
 from firn.log.epochs import Epoch
 from firn.log.layout import epoch_path
 from firn.log.published_configs import CurrentConfig, publish
 from firn.log.store import Store, open_store, paths
+from firn.log.usage_layout import month_of
 from firn_lake import http_api, query_responses
 from firn_lake.catalogs.catalog import open_catalog
 from firn_lake.lake import Lake
@@ -360,6 +361,54 @@ def test_readers_by_iam_are_those_that_aws_lets_through(
     app = loaded(load, catalog, tmp_path)
     assert ask(app, "GET", "/v1/tables")[0] == 401
     assert ask(app, "GET", "/v1/tables", context={"identity": {"userArn": "arn:aws:iam::1:user/x"}})[0] == 200
+
+
+def scoped(tmp_path: Path, more: str = "") -> str:
+    (tmp_path / "acme").write_text(f"acme.{KEY}")
+    auth = f"{{by: api_key, secret: 'file:{tmp_path}/acme'}}"
+    return f"query: {{readers: {{acme: {{auth: {auth}, tables: ['shop.*']{more}}}}}}}\n{CONFIG}"
+
+
+def test_a_reader_that_has_used_its_seconds_is_told_so(
+    load: Callable[..., ModuleType],
+    catalog: Catalog,
+    store: Store,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    publish(store, scoped(tmp_path, ", seconds: 60"))
+    app = loaded(load, catalog, tmp_path)
+    key, asked = {"x-api-key": f"acme.{KEY}"}, {"sql": "SELECT count(*) AS n FROM shop.orders"}
+    assert ask(app, "POST", "/v1/query", asked, headers=key)[0] == 200
+    assert ask(app, "POST", "/v1/query", {"sql": "SELECT nothing"}, headers=key)[0] == 400
+    now = datetime.now(UTC)
+    used = query_usage.used_in(store, "acme", month_of(now))
+    assert used.queries == 2  # what was asked in vain took its time too
+    assert 0 < used.seconds < 30
+    metrics = [line for text in capsys.readouterr().out.splitlines() if "_aws" in (line := json.loads(text))]
+    assert [(line["reader"], line["firn_query_seconds"] > 0) for line in metrics] == [("acme", True)] * 2
+    query_usage.add(store, "acme", 60, now)
+    for method, path in (("POST", "/v1/query"), ("GET", "/v1/tables")):
+        status, headers, body = ask(app, method, path, asked, headers=key)
+        assert (status, json.loads(body)["error"]) == (429, "quota_used")
+        assert 0 < int(headers["Retry-After"]) <= 86_400
+        assert "reader acme has used" in json.loads(body)["message"]
+    publish(store, scoped(tmp_path))
+    app = loaded(load, catalog, tmp_path)
+    assert ask(app, "POST", "/v1/query", asked, headers=key)[0] == 200
+
+
+def test_a_result_that_was_written_while_its_grant_was_taken_back_is_nobodys(store: Store, tmp_path: Path) -> None:
+    config = publish(store, scoped(tmp_path))
+    result = query_results.Result(store, "csv", datetime.now(UTC), "acme", config.sha)
+    result.write(b"rows")
+    publish(store, CONFIG)
+    with pytest.raises(query_results.GrantsChanged) as refused:
+        result.keep()
+    assert (refused.value.status, refused.value.retry_after) == (503, 1)
+    other = query_results.Result(store, "csv", datetime.now(UTC), "", config.sha)
+    other.write(b"rows")
+    assert other.keep().bytes == 4  # of one who reads everything
 
 
 def test_no_log_holds_what_was_asked_or_answered(app: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """Quotas of a stream's writers: dispatch keeps the account, ingest refuses by it, and nobody else waits."""
 
 import json
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
@@ -9,12 +10,14 @@ from obstore.store import MemoryStore
 
 from firn.config.model import Config
 from firn.config.reader import parse
+from firn.config.table_sizes import TableSizes
 from firn.ingest.accept import accept
 from firn.ingest.queue import Message, take
-from firn.log import backlog, backlog_gate, epochs
+from firn.log import backlog, backlog_gate, epochs, table_health
 from firn.log.backlog_gate import Gate
 from firn.log.batches import read_meta
 from firn.log.store import paths
+from firn.log.table_health import Health
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 ACME, OTHER = "AROAACMEACMEACMEACME0", "AROAOTHEROTHEROTHER00"
@@ -159,3 +162,54 @@ def test_who_sends_nothing_is_not_in_the_state() -> None:
     told = backlog.tell(store, shop, NOW)
     assert told is not None
     assert told.writers == {}
+
+
+def measured(store: MemoryStore, **sizes: int) -> None:
+    found = [Health(f"shop.{name}", "2026-11-22T00:00:00.000Z", bytes=size) for name, size in sizes.items()]
+    table_health.write(store, "shop", found)
+
+
+def test_a_writer_over_its_storage_is_refused_and_nobody_else_waits() -> None:
+    store, settings = MemoryStore(), config("storage: 1MB, stored_in: [shop.acme_*, shop.old]")
+    post(store, settings, "acme", 10)
+    for size, is_full in ((999_000, False), (1_000_001, True), (500_000, False)):
+        measured(store, acme_orders=size - 1_000, old=1_000, orders=10_000_000)
+        backlog.tell(store, settings.streams["shop"], NOW)
+        told = refusals(store, settings, NOW)
+        assert set(told) == ({"acme"} if is_full else set())
+        for text in told.values():
+            assert text.startswith(
+                "429 storage_full 600 nothing was taken: the tables of the writer acme take 0.001 GB"
+            )
+            assert "streams.shop.writers.acme.storage in firn.yaml" in text
+    # What was accepted is still on its way.
+    assert len(epochs.candidates(store, "shop", NOW).batches) == 1
+
+
+def test_a_queue_message_of_a_writer_over_its_storage_stays_in_the_queue() -> None:
+    store, settings = MemoryStore(), config("storage: 1MB, stored_in: ['shop.*']")
+    measured(store, orders=2_000_000)
+    backlog.tell(store, settings.streams["shop"], NOW)
+    gate = Gate(store, seconds=0)
+    messages = [Message("1", row(10), sender=ACME), Message("2", row(20), sender=OTHER)]
+    taken = take(store, settings, "shop", messages, now=NOW, waits=lambda writer: gate.shut_for("shop", writer, NOW))
+    assert taken.again == [0]
+    assert taken.batch is not None
+
+
+def test_a_storage_that_nobody_measured_or_that_was_measured_long_ago_shuts_nobody_out() -> None:
+    store, settings = MemoryStore(), config("storage: 1MB, stored_in: ['shop.*']")
+    backlog.tell(store, settings.streams["shop"], NOW)
+    assert refusals(store, settings, NOW) == {}
+    measured(store, orders=2_000_000)
+    backlog.tell(store, settings.streams["shop"], NOW)
+    assert refusals(store, settings, NOW + timedelta(minutes=11)) == {}
+
+
+def test_ten_thousand_writers_and_their_tables_are_looked_up_quickly() -> None:
+    sizes = TableSizes({f"t{n}.orders": 1 for n in range(1_000)} | {"t5.other": 2, "x.t5": 4})
+    began = time.process_time()
+    assert sum(sizes.of([f"t{n}.*"]) for n in range(10_000)) == 1_002
+    assert time.process_time() - began < 2
+    assert sizes.of(["t5.*", "t5.orders", "*.t5", "t5.*s", "none.*", "*"]) == 1_006
+    assert sizes.of(["*.*", "t1.orders"]) == 1_006

@@ -10,6 +10,7 @@ from firn.errors import ConfigError, TerminalError, TransientError, UnknownOutco
 from firn.runs.emr import EmrJobs, client_token, parse_run
 from firn.runs.job_runs import Run, run_name
 from firn.settings import Settings
+from firn.usage.job_account import Resources
 
 SETTINGS = Settings(
     staging="s3://acme-staging",
@@ -131,15 +132,21 @@ def test_a_start_carries_the_policy_that_narrows_its_role() -> None:
     assert [request.get("executionIamPolicy") for request in emr.requests] == [{"policy": "shop 9 2"}, None]
 
 
-def test_a_run_has_its_name_and_an_unknown_one_none() -> None:
+def test_a_run_has_its_name_and_what_it_used_and_an_unknown_one_nothing() -> None:
     class Named(Emr):
         def get_job_run(self, **request: Any) -> dict[str, Any]:
             if request["jobRunId"] == "00gone":
                 raise answered("ResourceNotFoundException", 404)
-            return {"jobRun": {"jobRunId": request["jobRunId"], "name": "firn-shop-1-2-1"}}
+            hours = {"vCPUHour": 0.5, "memoryGBHour": 2.0, "storageGBHour": 0.0}
+            used = {"00run": {"billedResourceUtilization": hours, "totalResourceUtilization": {}}}
+            used["00total"] = {"totalResourceUtilization": hours}
+            return {"jobRun": {"name": "firn-shop-1-2-1", **used.get(request["jobRunId"], {})}}
 
     jobs = EmrJobs(SETTINGS, Named())
-    assert (jobs.name_of("00run"), jobs.name_of("00gone")) == ("firn-shop-1-2-1", None)
+    used = ("firn-shop-1-2-1", Resources(1800, 7200))
+    assert [jobs.ended(run) for run in ("00run", "00total")] == [used, used]
+    assert jobs.ended("00young") == ("firn-shop-1-2-1", Resources())
+    assert jobs.ended("00gone") == ("", Resources())
 
 
 def test_no_job_is_started_that_could_not_reach_its_catalog() -> None:

@@ -82,6 +82,10 @@ class Metric(Enum):
     SLOT_LAG = "firn_slot_lag_bytes", "Bytes", "gauge", "", "pull: WAL between a source's slot and its end"
     SLOT_KEPT = "firn_slot_kept_bytes", "Bytes", "gauge", "", "pull: WAL that a source's database keeps for the slot"
     PULL_STOPPED = "firn_pull_stopped", "Count", "gauge", "alarm", "1 while a source is not read on, else 0"
+    # tenants: writers of one name, and the reader of that name
+    TENANT_BYTES = "firn_tenant_bytes", "Bytes", "counter", "", "JSON of a tenant that was sealed"
+    TENANT_REQUESTS = "firn_tenant_requests", "Count", "counter", "", "batches that hold changes of a tenant"
+    QUERY_SECONDS = "firn_query_seconds", "Seconds", "counter", "", "queries of a reader of some tables"
     # dead letters
     DEAD = "dlq_total", "Count", "counter", "alarm, dashboard", "dead letters"
     INTERNAL = "dlq_internal", "Count", "counter", "alarm", "those that are Firn's own mistakes: reason `internal`"

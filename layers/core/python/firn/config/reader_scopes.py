@@ -65,10 +65,11 @@ class Scope(msgspec.Struct, frozen=True, tag="scope"):
 
 @dataclass(frozen=True)
 class ScopedReader:
-    """One of `query.readers`: who it is, and what it may read."""
+    """One of `query.readers`: who it is, what it may read, and how many `seconds` of queries a day; None: any."""
 
     auth: "Auth"
     scope: Scope
+    seconds: int | None = None
 
 
 class ScopedReaders:
@@ -79,6 +80,15 @@ class ScopedReaders:
 
     def __len__(self) -> int:
         return len(self._readers)
+
+    def named(self, name: str) -> ScopedReader | None:
+        """The reader of this name."""
+        return self._readers.get(name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All of them, in the file's order."""
+        return tuple(self._readers)
 
     def of_key(self, key: str) -> ScopedReader | None:
         """The reader whose key this may be: a reader's key begins with its name and a point."""

@@ -21,6 +21,7 @@ MOST_READERS: Final = 10_000
 _MOST_TABLES: Final = 1_000
 _MOST_COLUMNS: Final = 10_000
 _MOST_CALLER_PATTERNS: Final = 1_000
+_MOST_SECONDS: Final = 10_000_000  # a day: of some hundred functions at once
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 _TABLES: Final = "tables: ['acme.*', shop.orders]"
 
@@ -54,7 +55,7 @@ def _reader(readers: Section, name: str) -> ScopedReader | None:
         readers.note(
             name[:80], "is not a reader's name; write letters, digits, - and _, as its key begins with it and a point"
         )
-    section.allow_only(("auth", "tables", "columns", "rows"))
+    section.allow_only(("auth", "tables", "columns", "rows", "seconds"))
     place = section.section("auth")
     auth = read_auth(place, "api_key")
     if auth is None:
@@ -69,7 +70,8 @@ def _reader(readers: Section, name: str) -> ScopedReader | None:
         place.note("iam", "is missing, and without it every caller of AWS is this reader; write iam: [ARN, …]")
     tables = _tables(section)
     columns, rows = _columns(section, tables), _rows(section, tables)
-    return None if auth is None else ScopedReader(auth, Scope(name, tables, columns, rows))
+    seconds = section.integer("seconds", 1, _MOST_SECONDS, 3600) if section.has("seconds") else None
+    return None if auth is None else ScopedReader(auth, Scope(name, tables, columns, rows), seconds)
 
 
 def _tables(section: Section) -> tuple[str, ...]:

@@ -26,6 +26,8 @@ class Writer:
     outside  what becomes of a request with a change outside: all of it is refused, or that change is a dead letter
     rate     bytes of JSON a second that it may send; None: any
     backlog  bytes of JSON of its own that may wait for their commit; None: any
+    storage  bytes that the tables of `stored_in` may take, as they were measured last; None: any
+    stored_in  names and patterns of target tables that hold its rows alone
     """
 
     name: str
@@ -36,11 +38,13 @@ class Writer:
     outside: Outside = "refuse"
     rate: int | None = None
     backlog: int | None = None
+    storage: int | None = None
+    stored_in: tuple[str, ...] = ()
 
     @property
     def has_quotas(self) -> bool:
         """Whether dispatch keeps an account of it."""
-        return self.rate is not None or self.backlog is not None
+        return self.rate is not None or self.backlog is not None or self.storage is not None
 
     def may_write(self, table: str) -> bool:
         """Whether it may write a source table, by its whole name."""

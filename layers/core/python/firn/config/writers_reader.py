@@ -8,6 +8,7 @@ from firn.config import quantities
 from firn.config.auth_reader import read_auth
 from firn.config.model import StreamConfig
 from firn.config.problems import Section
+from firn.config.reader_scopes import read_table_pattern
 from firn.config.secret_addresses import SecretPlaces
 from firn.config.writers import MOST_WRITERS, Outside, Writer
 
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
     from firn.changes.row_condition import RowCondition
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
-_KEYS: Final = ("auth", "tables", "rows", "outside", "rate", "backlog")
+_STORED_IN: Final = "stored_in: ['acme.*']"
+_MOST_STORED_IN: Final = 100
+_KEYS: Final = ("auth", "tables", "rows", "outside", "rate", "backlog", "storage", "stored_in")
 
 
 def read_writers(section: Section) -> Mapping[str, Writer]:
@@ -54,7 +57,24 @@ def _writer(name: str, section: Section) -> Writer | None:
         outside,
         section.parsed("rate", quantities.rate, None, "1MB/s"),
         section.parsed("backlog", quantities.size, None, "500MB"),
+        section.parsed("storage", quantities.size, None, "10GB"),
+        _stored_in(section),
     )
+
+
+def _stored_in(section: Section) -> tuple[str, ...]:
+    """The tables whose size is the writer's: Firn can't tell whose rows a table holds, so they are named."""
+    found = []
+    for item in section.texts("stored_in", _STORED_IN):
+        try:
+            found.append(read_table_pattern(item.text))
+        except ValueError as error:
+            section.problems.add(item.line, section.below("stored_in"), str(error))
+    if section.has("storage") and not found:
+        section.note("storage", f"is of no table; name those that hold this writer's rows alone: {_STORED_IN}")
+    if len(found) > _MOST_STORED_IN:
+        section.note("stored_in", f"names more than {_MOST_STORED_IN}; write * for those of a namespace")
+    return tuple(dict.fromkeys(found))
 
 
 def _condition(section: Section, text: str) -> "RowCondition | None":

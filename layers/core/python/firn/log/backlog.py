@@ -10,8 +10,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from firn.config.model import StreamConfig
+from firn.config.table_sizes import TableSizes
 from firn.errors import FirnError
-from firn.log import backlog_gate, cuts, epochs, holds, layout
+from firn.log import backlog_gate, cuts, epochs, holds, layout, table_health
 from firn.log.backlog_gate import State, WriterState
 from firn.log.byte_rate import LUMPS, debt_after
 from firn.log.epochs import EpochBatch
@@ -109,7 +110,8 @@ def _paced(store: Store, settings: StreamConfig, told: State, found: Backlog, no
     if before is not None and before.rate:
         debt = round(debt_after(before.debt, seconds, sum(batch.json for batch in batches), rate), 1)
     known = before.writers if before is not None and before.counting else {}
-    writers = _writers(settings, known, seconds, _by_writer(batches), _by_writer(found.batches))
+    stored = _over_storage(store, settings)
+    writers = _writers(settings, known, seconds, _by_writer(batches), _by_writer(found.batches), stored)
     quotas = any(writer.has_quotas for writer in settings.writers.values())
     return replace(told, rate=rate, counted=counted, debt=debt if rate else 0.0, counting=quotas, writers=writers)
 
@@ -120,6 +122,7 @@ def _writers(
     seconds: float,
     taken: Mapping[str, int],
     waiting: Mapping[str, int],
+    stored: Mapping[str, int],
 ) -> dict[str, WriterState]:
     """The accounts of the writers that have a quota and come near it. Pure."""
     found = {}
@@ -130,9 +133,21 @@ def _writers(
             debt = before[name].debt if name in before else full
             debt = round(debt_after(debt, seconds, taken.get(name, 0), writer.rate), 1)
         over = writer.backlog is not None and waiting.get(name, 0) > writer.backlog
-        if over or debt > full:
-            found[name] = WriterState(waiting.get(name, 0), debt)
+        if over or debt > full or name in stored:
+            found[name] = WriterState(waiting.get(name, 0), debt, stored.get(name, 0))
     return found
+
+
+def _over_storage(store: Store, settings: StreamConfig) -> dict[str, int]:
+    """The writers over their `storage` -> what their tables take, as they were measured last (log/table_health.py).
+    Raises StorageUnavailable."""
+    bound = [writer for writer in settings.writers.values() if writer.storage is not None]
+    if not bound:
+        return {}
+    sizes = table_health.live_bytes(table_health.read(store, settings.name))
+    tables = TableSizes(sizes)
+    found = {writer.name: tables.of(writer.stored_in) for writer in bound}
+    return {one.name: found[one.name] for one in bound if one.storage is not None and found[one.name] > one.storage}
 
 
 def _by_writer(batches: Iterable[EpochBatch]) -> Counter[str]:

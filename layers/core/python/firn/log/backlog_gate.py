@@ -34,13 +34,16 @@ CACHE_SECONDS: Final = 5.0
 STALE: Final = timedelta(minutes=10)  # ten of dispatch's ticks
 # Half of a tick: what dispatch or a job finds out is known to everybody soon after.
 RETRY_SECONDS: Final = 30
+STORAGE_RETRY_SECONDS: Final = 600  # tables are measured when they change, and shrink by somebody's doing
 
 
 class WriterState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Of a writer of a stream: its bytes of JSON that wait, and those above its rate (byte_rate.debt_after)."""
+    """Of a writer of a stream: its bytes of JSON that wait, those above its rate (byte_rate.debt_after), and what its
+    tables take, if that is more than its `storage`."""
 
     bytes: int = 0
     debt: float = 0.0
+    stored: int = 0
 
 
 class State(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -62,7 +65,7 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
     counted: int = 0  # the epoch up to which `debt` counts
     debt: float = 0.0  # bytes above the rate (byte_rate.debt_after)
     counting: bool = False  # whether `writers` counts up to `counted`
-    writers: dict[str, WriterState] = {}  # those over their `backlog`, or that have taken something of their `rate`
+    writers: dict[str, WriterState] = {}  # those over `backlog` or `storage`, or that took of their `rate`
 
     def age(self, now: datetime) -> float:
         """Seconds that the oldest change has waited; 0 if none waits."""
@@ -136,6 +139,8 @@ class Gate:
             return None
         if writer.backlog is not None and told.bytes > writer.backlog:
             return _too_much(stream, writer, writer.backlog, told.bytes, state.retry_seconds)
+        if writer.storage is not None and told.stored > writer.storage:
+            return _too_large(stream, writer, writer.storage, told.stored)
         since = (now - datetime.fromisoformat(state.written_at)).total_seconds()
         wait = told.debt / writer.rate - since if writer.rate else 0.0
         return too_fast(stream, writer.rate or 0, wait, writer.name) if wait > 0 else None
@@ -182,7 +187,7 @@ def too_fast(stream: str, rate: int, wait: float, writer: str = "") -> RateExcee
 
 
 class BacklogFull(RequestError):
-    """The stream takes nothing for now."""
+    """The stream takes nothing for now, or nothing of a writer: too much waits, or is stored."""
 
 
 def _too_much(stream: str, writer: "Writer", limit: int, waiting: int, seconds: int) -> BacklogFull:
@@ -193,6 +198,17 @@ def _too_much(stream: str, writer: "Writer", limit: int, waiting: int, seconds: 
         f"the limit is {limit / 1e6:,.1f} MB (streams.{stream}.writers.{writer.name}.backlog in firn.yaml); send the "
         f"same again after {seconds} s",
         seconds,
+    )
+
+
+def _too_large(stream: str, writer: "Writer", limit: int, stored: int) -> BacklogFull:
+    return BacklogFull(
+        429,
+        "storage_full",
+        f"nothing was taken: the tables of the writer {writer.name} take {stored / 1e9:,.3f} GB, and the limit is "
+        f"{limit / 1e9:,.3f} GB (streams.{stream}.writers.{writer.name}.storage in firn.yaml); what was accepted is "
+        "kept. Raise it, or delete rows otherwise; send the same again then",
+        STORAGE_RETRY_SECONDS,
     )
 
 

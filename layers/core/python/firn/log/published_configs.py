@@ -34,7 +34,7 @@ def publish(
     """
     from firn.config.reader import parse
     from firn.config.schema_changes import check_schemas
-    from firn.log.query_results import remove_scoped
+    from firn.log.scoped_results import remove_scoped
 
     config = parse(text, filename)
     if check is not None:

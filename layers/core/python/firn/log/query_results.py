@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from firn.errors import RequestError
+from firn.log.published_configs import is_current
+from firn.log.scoped_results import SCOPED
 from firn.log.store import ObjectWriter, Store, is_local, link, objects, remove
 
 LIFETIME: Final = timedelta(hours=1)  # of a link at most: it ends with the credentials that sign it
 SCOPED_LIFETIME: Final = timedelta(minutes=5)  # of a link to what a reader of some tables asked
-_SCOPED: Final = "results/readers"
-
 _KEPT: Final = timedelta(days=1)
 
 
@@ -29,18 +30,25 @@ class Kept:
     bytes: int
 
 
+class GrantsChanged(RequestError):
+    """A configuration was published while the reader's result was written."""
+
+    def __init__(self) -> None:
+        super().__init__(503, "configuration_changed", "what may be read was published anew meanwhile; ask again", 1)
+
+
 class Result:
     """A result on its way to where its link leads; its name can't be guessed. Bounded memory, however large it is.
 
     Each method raises StorageUnavailable, UnknownOutcome.
     """
 
-    def __init__(self, store: Store, suffix: str, now: datetime, reader: str = "") -> None:
-        """`reader`: who asked, if one that may read some tables only."""
+    def __init__(self, store: Store, suffix: str, now: datetime, reader: str = "", sha: str = "") -> None:
+        """`reader`: who asked, if one that may read some tables only, and `sha`: by which configuration."""
         if is_local(store):
             remove(store, [one.path for one in objects(store, "results") if one.modified < now - _KEPT])
-        self._store, self._now, self._bytes = store, now, 0
-        self._path = f"{f'{_SCOPED}/{reader}' if reader else 'results'}/{uuid.uuid4()}.{suffix}"
+        self._store, self._now, self._sha, self._bytes = store, now, sha if reader else "", 0
+        self._path = f"{f'{SCOPED}/{reader}' if reader else 'results'}/{uuid.uuid4()}.{suffix}"
         self._lifetime = SCOPED_LIFETIME if reader else LIFETIME
         self._file = ObjectWriter(store, self._path)
 
@@ -50,11 +58,9 @@ class Result:
         self._file.write(part)
 
     def keep(self) -> Kept:
-        """It is whole. What is not kept is never there."""
+        """It is whole. What is not kept is never there. Raises GrantsChanged: whoever published may have looked for
+        results before this one was there, so nobody is told its name, and it goes within a day."""
         self._file.close()
+        if self._sha and not is_current(self._store, self._sha):
+            raise GrantsChanged
         return Kept(link(self._store, self._path, self._lifetime), self._now + self._lifetime, self._bytes)
-
-
-def remove_scoped(store: Store) -> None:
-    """Removes what readers of some tables have asked: whoever still may asks again. Raises StorageUnavailable."""
-    remove(store, [one.path for one in objects(store, _SCOPED)])

@@ -36,7 +36,8 @@ class StagingDays:
 
     SQS brings a message again for up to 14 days, and S3 removes at the midnight after: `receipts` outlive that, and not
     the staged log (docs/adr/0007). `replays` outlive `dead`, or a letter could be replayed twice. `reads` are summed up
-    when tiering looks, once a day. `results` of queries are copies, and their links are good for an hour.
+    when tiering looks, once a day. `results` of queries are copies, and their links are good for an hour. `usage`: a
+    year's accounts of tenants.
     """
 
     receipts: int = 14
@@ -46,6 +47,7 @@ class StagingDays:
     jobs: int = 30
     reads: int = 35
     results: int = 1
+    usage: int = 400
 
     def __post_init__(self) -> None:
         """Raises ConfigError."""

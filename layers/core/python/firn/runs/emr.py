@@ -14,6 +14,7 @@ from firn.config.written_secrets import is_secret_name, secret_in
 from firn.errors import ConfigError, FirnError, TerminalError, TransientError, UnknownOutcome
 from firn.runs.job_runs import ACTIVE, Run, parse_name, run_name
 from firn.settings import Settings
+from firn.usage.job_account import Resources, billed
 
 START: Final = "start.py"
 _TIMEOUT_SECONDS: Final = 10
@@ -77,14 +78,13 @@ class EmrJobs:
             self._policy(stream, last, attempt),
         )
 
-    def name_of(self, run: str) -> str | None:
-        """The name of a run; None if there is none of that id, or it has none. Raises TransientError."""
+    def ended(self, run: str) -> tuple[str, Resources]:
+        """The name of a run, "" if there is none of that id or it has none; and what it used. Raises TransientError."""
         try:
             answer = self._call("get_job_run", applicationId=self._settings.emr_application, jobRunId=run)
         except ConfigError:
-            return None
-        name = answer["jobRun"].get("name")
-        return None if name is None else str(name)
+            return "", Resources()
+        return str(answer["jobRun"].get("name") or ""), billed(answer["jobRun"])
 
     def start_script(
         self, script: str, arguments: Sequence[str], name: str, token: str, tags: Mapping[str, str]
