@@ -10,9 +10,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from firn.changes.decode.types import Column
-from firn_spark.files import values
+from firn_spark.files import page_index, values
 
 _WHOLE: Final = frozenset({"int", "long", "date"})
+_BOUND: Final = frozenset({"int", "long", "string", "binary", "uuid"})  # whose bounds a page index tells in bytes
 _UUID: Final = 16  # bytes
 _MOST_RUNS: Final = 16  # of a row group that is searched rather than looked through
 
@@ -66,6 +67,16 @@ class RowGroup:
             self._known[name] = self._file.read_row_group(self._number, columns=[inside], use_threads=False).column(0)
         return self._known.get(name)
 
+    def taken(self, name: str, places: pa.Array) -> pa.ChunkedArray | None:
+        """The values of some of its rows; None if all are null, for the file has no such column."""
+        inside = self._names[name]
+        if inside is not None and name not in self._known:
+            found = page_index.of_rows(self._file, self._number, inside, places)
+            if found is not None:
+                return found
+        data = self.column(name)
+        return None if data is None else data.take(places)
+
     def candidates(
         self, key: Sequence[Column], wanted: Sequence[pa.Array], prefix: int | None = None
     ) -> pa.Array | None:
@@ -77,6 +88,9 @@ class RowGroup:
                 some = _within(some, *ends)
                 if not len(some):  # the column need not be read
                     return pa.array([], pa.int64())
+            if len(key) == 1 and prefix is None and (pages := self._pages(kind, some)) is not None:
+                told = pc.is_in(values.found(pages.values, kind.type).combine_chunks(), value_set=some)
+                return pages.rows().filter(told)
             if (data := self.column(kind.name)) is None:  # a file from before the table had the column
                 if not some.null_count:
                     return pa.array([], pa.int64())
@@ -92,6 +106,16 @@ class RowGroup:
             if not pc.any(mask).as_py():
                 break
         return None if mask is None else pc.indices_nonzero(mask).cast(pa.int64())
+
+    def _pages(self, column: Column, wanted: pa.Array) -> page_index.Pages | None:
+        """Those pages of a column that may hold wanted values; None if all of it is better looked through."""
+        inside = self._names[column.name]
+        if inside is None or column.name in self._known or column.type.name not in _BOUND or wanted.null_count:
+            return None
+        if not page_index.pays(len(wanted), self.rows):
+            return None
+        told = (one.encode() if isinstance(one, str) else one for one in wanted.to_pylist())
+        return page_index.with_values(self._file, self._number, inside, sorted(told))
 
 
 def _within(some: pa.Array, low: Any, high: Any) -> pa.Array:
