@@ -17,7 +17,7 @@ def options_of(properties: Mapping[str, str]) -> dict[str, Any]:
     said = properties.get(CODEC, "zstd").lower()
     codec = _CODECS.get(said, said)
     codec = codec if codec in _KNOWN else "zstd"
-    found: dict[str, Any] = {"compression": codec}
+    found: dict[str, Any] = {"compression": codec, "write_page_index": True}
     level = properties.get(LEVEL, "")
     if level.lstrip("-").isdecimal() and int(level) in _LEVELS.get(codec, ()):
         found["compression_level"] = int(level)

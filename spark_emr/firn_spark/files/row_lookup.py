@@ -332,12 +332,12 @@ def _found(
         first += group.rows
         if len(rows):
             arrays = [_found_keys(group, one, places) for one in wanted.key]
-            position = None if group.is_below(column, low) else group.column(column)
-            held = pa.nulls(len(rows), pa.binary()) if position is None else position.take(places).cast(pa.binary())
+            position = None if group.is_below(column, low) else group.taken(column, places)
+            held = pa.nulls(len(rows), pa.binary()) if position is None else position.cast(pa.binary())
             # A text for each file, not for each row.
             paths = pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), len(rows)), pa.array([path]))
-            gaps = group.column(HELD)
-            holds = pa.repeat(False, len(rows)) if gaps is None else pc.is_valid(gaps.take(places))
+            gaps = group.taken(HELD, places)
+            holds = pa.repeat(False, len(rows)) if gaps is None else pc.is_valid(gaps)
             columns = [*arrays, held, paths, rows, holds]
             yield pa.table(columns, names=[str(n) for n in range(len(columns))])
 
@@ -350,16 +350,16 @@ def left(places: pa.Array, first: int, gone: pa.Array) -> pa.Array:
 
 
 def _found_keys(group: RowGroup, column: Column, places: pa.Array) -> pa.ChunkedArray:
-    data = group.column(column.name)
+    data = group.taken(column.name, places)
     if data is None:
         return pa.chunked_array([pa.nulls(len(places), values.key_type(column.type))])
-    return values.found(data.take(places), column.type)
+    return values.found(data, column.type)
 
 
 def some_values(group: RowGroup, column: Column, places: pa.Array) -> list[Any]:
     """Some values of a column, null if the file lacks it."""
-    data = group.column(column.name)
-    return [None] * len(places) if data is None else values.read(data.take(places), column.type)
+    data = group.taken(column.name, places)
+    return [None] * len(places) if data is None else values.read(data, column.type)
 
 
 def by_id(file: pq.ParquetFile) -> dict[int, str]:

@@ -9,13 +9,13 @@ from typing import Final
 
 import pyarrow as pa
 
+from firn_spark.files.compact_thrift import Reader
 from firn_sql.variant_columns import is_variant
 
 _END: Final = b"PAR1"
 _VARIANT: Final = bytes([0x1C, 0x0C, 0x20, 0x13, 0x01, 0x00, 0x00])
 """After field 9 of a SchemaElement its field 10, `logicalType`: the union's field 16, VARIANT, of version 1."""
 
-_FALSE, _TRUE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 7, 8, 9, 10, 12
 _NAME, _FIELD_ID = 4, 9
 _SCHEMA: Final = 2
 
@@ -40,7 +40,7 @@ def annotated(body: pa.Buffer, fields: pa.Schema) -> pa.Buffer:
 
 def _ends_of(footer: bytes, names: set[bytes]) -> Iterator[int]:
     """Where the elements of the columns of these names end: just before their last byte."""
-    reader = _Reader(footer)
+    reader = Reader(footer)
     for field, kind in reader.fields():
         if field != _SCHEMA:
             reader.skip(kind)
@@ -56,62 +56,3 @@ def _ends_of(footer: bytes, names: set[bytes]) -> Iterator[int]:
                 names.remove(name)
                 yield reader.at - 1
         return
-
-
-class _Reader:
-    """Goes through values of the compact protocol. `at`: the next byte."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self.at = 0
-
-    def fields(self) -> Iterator[tuple[int, int]]:
-        """The fields of a struct: the id and the type; who asks for the next one has read the value."""
-        field = 0
-        while head := self._byte():
-            field = field + (head >> 4) if head >> 4 else _signed(self._varint())
-            yield field, head & 15
-
-    def size(self) -> int:
-        """How many a list has; its elements follow."""
-        head = self._byte()
-        return self._varint() if head >> 4 == 15 else head >> 4
-
-    def binary(self) -> bytes:
-        """Bytes."""
-        size = self._varint()
-        self.at += size
-        return self._data[self.at - size : self.at]
-
-    def skip(self, kind: int) -> None:
-        """Passes a value by."""
-        if kind == _STRUCT:
-            for _, inner in self.fields():
-                self.skip(inner)
-        elif kind in (_LIST, _SET):
-            inner = self._data[self.at] & 15
-            for _ in range(self.size()):
-                self.skip(_BYTE if inner in (_TRUE, _FALSE) else inner)
-        elif kind == _BINARY:
-            self.binary()
-        elif kind in (_BYTE, _DOUBLE):
-            self.at += 1 if kind == _BYTE else 8
-        elif kind not in (_TRUE, _FALSE):
-            self._varint()
-
-    def _byte(self) -> int:
-        self.at += 1
-        return self._data[self.at - 1]
-
-    def _varint(self) -> int:
-        found = shift = 0
-        while True:
-            byte = self._byte()
-            found |= (byte & 127) << shift
-            if byte < 128:
-                return found
-            shift += 7
-
-
-def _signed(number: int) -> int:
-    return (number >> 1) ^ -(number & 1)

@@ -164,10 +164,9 @@ def some_rows(group: RowGroup, columns: Sequence[Column], places: pa.Array) -> p
 
 
 def _cells(group: RowGroup, column: Column, places: pa.Array) -> Any:
-    kind, data = arrow_type(column.type), group.column(column.name)
+    kind, data = arrow_type(column.type), group.taken(column.name, places)
     if data is None:
         return pa.nulls(len(places), kind)
-    data = data.take(places)
     if values.differs_in_files(column.type):
         return pa.array(values.read(data, column.type), kind)
     return data if data.type == kind else data.cast(kind)

@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,6 +14,28 @@ from firn_spark.tables.fence import LostRace
 from firn_spark.vended_keys import Keys
 
 _REQUESTS_AT_ONCE = 8
+_GAP = 1024 * 1024  # bytes that are read along with others that are far away, rather than by another request
+
+
+class DataFile(pq.ParquetFile):  # type: ignore[misc]  # pyarrow says no types
+    """A Parquet file that gives its bytes too. `gap`: so many that nobody wants are read along with those around them;
+    `pages`: what files.page_index knows of it."""
+
+    def __init__(self, source: pa.NativeFile, gap: int = 0) -> None:
+        super().__init__(source)
+        self._source = source
+        self.gap = gap
+        self.bytes = int(source.size())
+        self.pages: Any = None
+
+    def part(self, first: int, length: int) -> bytes:
+        """Some bytes of it. Raises StorageUnavailable."""
+        return bytes(self._source.read_at(length, first))
+
+    def close(self, force: bool = False) -> None:
+        """It is read no more."""
+        super().close(force)
+        self._source.close()
 
 
 class Objects:
@@ -30,12 +52,12 @@ class Objects:
         """How many files are best read at once: what is far away is waited for, what is here is computed."""
         return _REQUESTS_AT_ONCE if self._is_far else os.cpu_count() or 1
 
-    def open(self, location: str) -> pq.ParquetFile:
+    def open(self, location: str) -> DataFile:
         """Raises LostRace if maintenance removed the file since its snapshot was read, StorageUnavailable."""
         try:
             if _is_here(location):
-                return pq.ParquetFile(_path(location))
-            return pq.ParquetFile(ObjectFile(*self._find(location)))
+                return DataFile(pa.OSFile(_path(location)))
+            return DataFile(pa.PythonFile(ObjectFile(*self._find(location)), "r"), _GAP)
         except FileNotFoundError as error:
             raise LostRace(f"{location} was removed while it was looked up") from error
 

@@ -319,17 +319,16 @@ def _with_changes(
         moments = _moments(work)
         is_other = changed or (query.plan.by_clock and moments[0] != moments[1])
         delta = Refresh(connection, query.plan, sources, moments).delta() if is_other else None
-        rows, ids = None, pa.array([], pa.binary())
+        rows, gone = None, pa.table({"id": pa.array([], pa.binary())})
         if delta is not None:
-            gone = connection.sql(f"SELECT {query.stored.identity(query.stored.ids)} AS id FROM {delta.gone}")
-            ids = gone.to_arrow_table()["id"].combine_chunks()
+            gone = sources.who(f"SELECT {{}} FROM {delta.gone}", query.stored.ids)
             rows = connection.sql(query.stored.rows(f"SELECT * FROM {delta.come}")).to_arrow_table()
     if delta is None and work.before is not None and work.before.sources == work.now.sources:
         return None
-    places = sources.places_of(table, ids)
-    if sum(map(len, places.values())) != len(ids):
-        raise NoDelta(f"{len(ids)} of its rows were to go, and it has {sum(map(len, places.values()))} of these")
-    work.told |= {"gone": len(ids), "come": 0 if rows is None else len(rows)}
+    places = sources.places_of(table, gone)
+    if sum(map(len, places.values())) != len(gone):
+        raise NoDelta(f"{len(gone)} of its rows were to go, and it has {sum(map(len, places.values()))} of these")
+    work.told |= {"gone": len(gone), "come": 0 if rows is None else len(rows)}
     cells = _cells(layout_of(table), query.stored, rows)
     land_rows(spark, table, cells, places, work.view.rule.write, summary, REFRESHES)
     return work.context.tables.look_again(table)

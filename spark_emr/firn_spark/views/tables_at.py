@@ -132,27 +132,43 @@ class TablesAt:
     def held(self, columns: Sequence[str], within: Within) -> str:
         """As the port says: rows of the view are looked up by who they are."""
         names = tuple(f"w{i}" for i in range(len(self._stored.ids)))
-        asked = f"SELECT DISTINCT {self._stored.identity(names)} AS id FROM {within.table}"
-        ids = self._connection.sql(asked).to_arrow_table()["id"].combine_chunks()
         self._held, asked_for = [], {self._stored.names[one] for one in columns}
         its = [one for one in self._stored.columns if one.name in asked_for]
         if self._view is not None:
-            wanted = row_lookup.Wanted([_ID], some=[ids])
+            wanted = self._wanted(self.who(f"SELECT DISTINCT {{}} FROM {within.table}", names))
             self._held = base_rows.rows_with(self._spark, self._view, wanted, [*its, _ID], where=True)
         return self._stored.held(f"SELECT * FROM {self._made([*its, _ID], self._held)}", columns)
 
-    def places_of(self, view: Table, ids: pa.Array) -> deletes.Places:
-        """Where these rows of the view are: of groups that is known, for they were looked up."""
-        if not len(ids):
+    def who(self, rows: str, names: Sequence[str]) -> pa.Table:
+        """Who rows are, a SELECT with {} for what is asked of them: `id`, and `shown` if the view shows it. `names`: of
+        the columns that have the values of Stored.ids."""
+        shown, asked = self._stored.shown, [f"{self._stored.identity(tuple(names))} AS id"]
+        if shown is not None:
+            asked.append(f"{names[self._stored.ids.index(shown[0])]} AS shown")
+        return self._connection.sql(rows.format(", ".join(asked))).to_arrow_table()
+
+    def places_of(self, view: Table, rows: pa.Table) -> deletes.Places:
+        """Where these rows (`who`) of the view are: of groups that is known, for they were looked up."""
+        if not len(rows):
             return {}
-        if self._held is None:
-            return base_rows.places_of(self._spark, view, [_ID], pa.table({"k0": ids}))
-        if not self._held:
+        held, names = self._held, [IDENTITY, base_rows.FILE, base_rows.ROW]
+        if held is None:
+            held = base_rows.rows_with(self._spark, view, self._wanted(rows), [_ID], where=True)
+        if not held:
             return {}
-        names = [IDENTITY, base_rows.FILE, base_rows.ROW]
-        found = pa.concat_tables(one.select(names) for one in self._held).unify_dictionaries()
-        found = found.filter(pc.is_in(found[IDENTITY], value_set=ids))
+        found = pa.concat_tables(one.select(names) for one in held).unify_dictionaries()
+        found = found.filter(pc.is_in(found[IDENTITY], value_set=rows["id"].combine_chunks()))
         return deletes.by_file(found[base_rows.FILE], found[base_rows.ROW])
+
+    def _wanted(self, rows: pa.Table) -> row_lookup.Wanted:
+        """Rows of the view, by who they are. What it shows of that comes first: its pages are chosen by their bounds,
+        and of `_firn_id` only those are read in which some of its rows are."""
+        key, some = [_ID], [rows["id"].unique()]
+        if self._stored.shown is not None and not rows["shown"].null_count:
+            name = self._stored.shown[1]
+            key = [next(one for one in self._stored.columns if one.name == name), _ID]
+            some.insert(0, rows["shown"].unique())
+        return row_lookup.Wanted(key, some=some)
 
     def _net(self, name: str, found: RowChanges) -> tuple[str, str]:
         """Tables of what went and what came, without what did both."""

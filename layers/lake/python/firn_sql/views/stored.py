@@ -22,6 +22,7 @@ from firn_sql.views.refresh import AFTER, Refresh
 
 _WIDE: Final = frozenset({"hugeint", "uhugeint"})  # what sums of whole numbers are
 _UNKNOWN: Final = frozenset({'"null"', "sqlnull", "null"})
+_WHOLE: Final = ("INTEGER", "BIGINT")
 _NESTED: Final = frozenset({"list", "array", "struct", "map", "union"})
 _ID_BYTES: Final = 16
 
@@ -37,6 +38,8 @@ class Stored:
     casts    plan column -> the type that the table has it in, the same
     ids      what tells rows apart: plan columns
     shape    of what the table holds for the next refresh: another one, and all of it is made again
+    shown    of `ids` the first whole number that people see, as a column of the table beside it: rows often lie in its
+             order, which they never do in that of `_firn_id`; None if there is none
     """
 
     columns: tuple[Column, ...]
@@ -46,6 +49,7 @@ class Stored:
     casts: Mapping[str, str]
     ids: tuple[str, ...]
     shape: str
+    shown: tuple[str, str] | None = None
 
     def rows(self, rows: str) -> str:
         """A SELECT of the table's rows, out of one of Plan.stored."""
@@ -104,7 +108,9 @@ def stored(owner: str, plan: Plan, tables: Mapping[str, SourceTable], connection
     names |= {one: seen[shown[one]] for one in hidden if one in shown}
     held = [] if group is None else [one.said for one in (*group.keys, *group.aggregates)]
     shape = hashlib.sha256(json.dumps([said, held, [kinds[one] for one in ids], plan.sums]).encode()).hexdigest()
-    return Stored(columns, names, written, kinds, casts, ids, shape)
+    seen_ids = ((one, shown[one]) for one in ids if kinds[one] == casts.get(shown.get(one, "")) in _WHOLE)
+    first = next(((one, names[by]) for one, by in seen_ids), None)
+    return Stored(columns, names, written, kinds, casts, ids, shape, first)
 
 
 def _shown(plan: Plan) -> Mapping[str, str]:

@@ -1,0 +1,305 @@
+"""Pages of a Parquet file's columns, chosen by its page index, so that some rows don't cost whole columns.
+
+Arrow reads whole columns of a row group. So the pages that are wanted become a small file of their own, in memory,
+which Arrow reads: no value is decoded here. Whatever is not as it should be (no index, a nested column, damage) is read
+as a whole column by who asks.
+"""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from typing import Any, Final, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from firn_spark.files.compact_thrift import BINARY, I32, I64, LIST, STRUCT, Reader, binary, number, struct, structs
+from firn_spark.tables.objects import DataFile
+
+T = TypeVar("T")
+
+_LEAST_ROWS: Final = 1_000  # for each row that is wanted: with fewer, nearly all pages would be read
+_MOST: Final = 0.6  # of a column's bytes: with more, all of it is read at no more cost
+_TAIL: Final = 64 * 1024  # bytes before the footer, in which the page index is as a rule
+_MAGIC: Final = b"PAR1"
+_SCHEMA, _ROW_GROUPS, _WRITER = 2, 4, 6  # fields of FileMetaData
+_NESTED: Final = 5  # of a SchemaElement: how many children it has
+_COLUMNS: Final = 1  # of a RowGroup
+_TYPE, _ENCODINGS, _PATH, _CODEC, _FIRST_PAGE, _DICTIONARY = 1, 2, 3, 4, 9, 11  # of ColumnMetaData
+_METADATA, _OFFSETS, _BOUNDS = 3, (4, 5), (6, 7)  # of a ColumnChunk: places and lengths of its indexes
+_VARINT: Final = rb"([\x80-\xff]*[\0-\x7f])"
+_LOCATION: Final = re.compile(rb"\x16%b\x15%b\x16%b\0" % (_VARINT, _VARINT, _VARINT))
+"""A PageLocation."""
+_BROKEN: Final = (IndexError, ValueError, KeyError, OverflowError, pa.ArrowException)
+
+
+@dataclass(frozen=True)
+class Pages:
+    """Some rows of a column: those of pages, each from its first row on."""
+
+    values: pa.ChunkedArray
+    firsts: Sequence[int]
+    counts: Sequence[int]
+
+    def taken(self, places: Sequence[int]) -> pa.ChunkedArray:
+        """The values of some rows, which all are in these pages."""
+        before = [0, *accumulate(self.counts)]
+        pages = (bisect_right(self.firsts, one) - 1 for one in places)
+        inside = [before[page] + one - self.firsts[page] for page, one in zip(pages, places, strict=True)]
+        return self.values.take(pa.array(inside, pa.int64()))
+
+    def rows(self) -> pa.Array:
+        """The place of each of the rows."""
+        each = (pa.arange(first, first + count) for first, count in zip(self.firsts, self.counts, strict=True))
+        return pa.concat_arrays([pa.array([], pa.int64()), *each])
+
+
+def pays(wanted: int, rows: int) -> bool:
+    """Whether a look at the pages may pay, for so many wanted ones of these rows."""
+    return wanted * _LEAST_ROWS <= rows
+
+
+def of_rows(file: pq.ParquetFile, group: int, name: str, places: pa.Array) -> pa.ChunkedArray | None:
+    """The values of some rows of a column of a row group; None if it is better read as a whole."""
+    if not pays(len(places), file.metadata.row_group(group).num_rows):
+        return None
+
+    def found(column: _Column) -> pa.ChunkedArray | None:
+        wanted = places.to_pylist()
+        pages = column.read({bisect_right(column.firsts, one) - 1 for one in wanted})
+        return None if pages is None else pages.taken(wanted)
+
+    return _tried(file, group, name, found)
+
+
+def with_values(file: pq.ParquetFile, group: int, name: str, wanted: Sequence[Any]) -> Pages | None:
+    """The pages of a column of a row group that may hold wanted values, in their order: whole numbers, or bytes; None
+    if it is better read as a whole."""
+    return _tried(file, group, name, lambda column: column.read(column.holding(wanted)))
+
+
+def _tried(file: pq.ParquetFile, group: int, name: str, what: Callable[["_Column"], T | None]) -> T | None:
+    if not isinstance(file, DataFile):
+        return None
+    try:
+        if file.pages is None:
+            file.pages = _Footer(file)
+        column = file.pages.column(group, name)
+        return None if column is None else what(column)
+    except _BROKEN:
+        return None
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """Where a column of a row group is told of: its metadata in the footer, its indexes in the file."""
+
+    metadata: int
+    offsets: tuple[int, int] | None
+    bounds: tuple[int, int] | None
+
+
+class _Footer:
+    """What a file's footer tells."""
+
+    def __init__(self, file: DataFile) -> None:
+        self.file = file
+        self.size = file.metadata.serialized_size
+        self._begin = max(0, file.bytes - 8 - self.size - _TAIL)
+        tail = file.part(self._begin, file.bytes - 8 - self._begin)
+        self._before, self.data = tail[: len(tail) - self.size], tail[len(tail) - self.size :]
+        self.leaves, self.chunks, self.writer = list[bytes](), list[list[_Chunk]](), b""
+        reader = Reader(self.data)
+        for field, kind in reader.fields():
+            if field == _SCHEMA:
+                self.leaves = [one for one in (self._element(reader) for _ in range(reader.size())) if one]
+            elif field == _ROW_GROUPS:
+                self.chunks = [self._group(reader) for _ in range(reader.size())]
+            elif field == _WRITER:
+                self.writer = reader.binary()
+            else:
+                reader.skip(kind)
+
+    def _element(self, reader: Reader) -> bytes:
+        """One of the schema as it stands; b"" if it is none of a column of values."""
+        begin, nested = reader.at, False
+        for field, kind in reader.fields():
+            nested = nested or field == _NESTED
+            reader.skip(kind)
+        return b"" if nested else self.data[begin : reader.at]
+
+    def _group(self, reader: Reader) -> list[_Chunk]:
+        found = list[_Chunk]()
+        for field, kind in reader.fields():
+            if field == _COLUMNS:
+                found = [self._chunk(reader) for _ in range(reader.size())]
+            else:
+                reader.skip(kind)
+        return found
+
+    def _chunk(self, reader: Reader) -> _Chunk:
+        at, numbers = 0, dict[int, int]()
+        for field, kind in reader.fields():
+            if field in (*_OFFSETS, *_BOUNDS):
+                numbers[field] = reader.number()
+                continue
+            at = reader.at if field == _METADATA else at
+            reader.skip(kind)
+        offsets, bounds = (
+            (numbers[one], numbers[other]) if one in numbers and other in numbers else None
+            for one, other in (_OFFSETS, _BOUNDS)
+        )
+        return _Chunk(at, offsets, bounds)
+
+    def index(self, at: tuple[int, int]) -> Reader:
+        """Something at a place of the file, of this length."""
+        first, length = at[0] - self._begin, at[1]
+        inside = first >= 0 and first + length <= len(self._before)
+        return Reader(self._before[first : first + length] if inside else self.file.part(*at))
+
+    def column(self, group: int, name: str) -> "_Column | None":
+        """A column that is no part of another one, if its pages are told."""
+        parts, rows = self.file.metadata.row_group(group), self.file.metadata.row_group(group).num_rows
+        own = (i for i in range(parts.num_columns) if parts.column(i).path_in_schema == name)
+        number = next(own, None)
+        if number is None:
+            return None
+        kind, chunk = self.file.metadata.schema.column(number), self.chunks[group][number]
+        if kind.max_repetition_level or kind.max_definition_level > 1 or chunk.offsets is None:
+            return None
+        found = _Column(self, chunk, self.leaves[number], rows, self.file.schema_arrow.field(name).type)
+        return found if found.path == [name.encode()] and found.firsts[:1] == [0] else None
+
+
+class _Column:
+    """A column of a row group: its pages."""
+
+    def __init__(self, footer: _Footer, chunk: _Chunk, leaf: bytes, rows: int, kind: pa.DataType) -> None:
+        self._footer, self._chunk, self._leaf, self._rows, self._kind = footer, chunk, leaf, rows, kind
+        self.path, self._told, self._begin = list[bytes](), dict[int, tuple[int, bytes]](), 0
+        reader = Reader(footer.data, chunk.metadata)
+        for field, how in reader.fields():
+            at = reader.at
+            if field == _PATH:
+                self.path = reader.binaries()
+            elif field in (_FIRST_PAGE, _DICTIONARY):
+                self._begin = min(self._begin or (1 << 62), reader.number())
+            else:
+                reader.skip(how)
+            if field in (_TYPE, _ENCODINGS, _PATH, _CODEC):
+                self._told[field] = how, footer.data[at : reader.at]
+        self._places, self._sizes, self.firsts = _locations(footer.index(chunk.offsets or (0, 0)))
+
+    @cached_property
+    def _counts(self) -> list[int]:
+        return [after - first for first, after in zip(self.firsts, [*self.firsts[1:], self._rows], strict=True)]
+
+    def holding(self, wanted: Sequence[Any]) -> Collection[int]:
+        """The pages whose bounds have wanted values, in their order, between them."""
+        if self._chunk.bounds is None or not wanted:
+            raise KeyError("no bounds")
+        read: Callable[[bytes], Any] = bytes if isinstance(wanted[0], bytes) else _whole
+        found = []
+        for page, (low, high) in enumerate(_bounds(self._footer.index(self._chunk.bounds))):
+            at = bisect_left(wanted, read(low))
+            if at < len(wanted) and wanted[at] <= read(high):
+                found.append(page)
+        return found
+
+    def read(self, some: Collection[int]) -> Pages | None:
+        """These pages; None if all of the column is read at no more cost."""
+        pages, counts = sorted(some), self._counts
+        if not pages:
+            return Pages(pa.chunked_array([], self._kind), [], [])
+        ends = map(sum, zip(self._places, self._sizes, strict=True))
+        if min(self._sizes) <= 0 or min(counts) <= 0 or pages[0] < 0 or max(ends) > self._footer.file.bytes:
+            raise ValueError("no such pages")
+        told = self._places[0] - self._begin if 0 < self._begin < self._places[0] else 0  # a dictionary
+        if told + sum(self._sizes[one] for one in pages) > _MOST * (told + sum(self._sizes)):
+            return None
+        before = self._footer.file.part(self._begin, told) if told else b""
+        rows, body = sum(counts[one] for one in pages), b"".join(self._bodies(pages))
+        footer = self._small_footer(rows, len(before), len(body))
+        whole = b"".join((_MAGIC, before, body, footer, len(footer).to_bytes(4, "little"), _MAGIC))
+        try:
+            values = pq.ParquetFile(pa.BufferReader(whole)).read(use_threads=False).column(0)
+        except OSError as error:  # so Arrow says it
+            raise ValueError("no such pages") from error
+        if len(values) != rows or values.type != self._kind:
+            raise ValueError("other rows than were told")
+        return Pages(values, [self.firsts[one] for one in pages], [counts[one] for one in pages])
+
+    def _bodies(self, pages: Sequence[int]) -> Iterator[memoryview]:
+        """The bytes of pages, of those that are near each other by one request."""
+        file, run = self._footer.file, [pages[0]]
+        for page in pages[1:]:
+            if self._places[page] - self._places[run[-1]] - self._sizes[run[-1]] > file.gap:
+                yield from self._run(run)
+                run = []
+            run.append(page)
+        yield from self._run(run)
+
+    def _run(self, pages: Sequence[int]) -> Iterator[memoryview]:
+        first, last = self._places[pages[0]], self._places[pages[-1]] + self._sizes[pages[-1]]
+        data = memoryview(self._footer.file.part(first, last - first))
+        for page in pages:
+            at = self._places[page] - first
+            yield data[at : at + self._sizes[page]]
+
+    def _small_footer(self, rows: int, before: int, size: int) -> bytes:
+        """Of a file of this column alone, with a dictionary of so many bytes and pages of others."""
+        begin = len(_MAGIC)
+        fields = [(one, *self._told[one]) for one in (_TYPE, _ENCODINGS, _PATH, _CODEC)]
+        fields += [(one, I64, number(told)) for one, told in ((5, rows), (6, before + size), (7, before + size))]
+        fields.append((_FIRST_PAGE, I64, number(begin + before)))
+        if before:
+            fields.append((_DICTIONARY, I64, number(begin)))
+        chunk = struct((2, I64, number(0)), (_METADATA, STRUCT, struct(*fields)))
+        group = struct((_COLUMNS, LIST, structs([chunk])), (2, I64, number(before + size)), (3, I64, number(rows)))
+        root = struct((4, BINARY, binary(b"schema")), (_NESTED, I32, number(1)))
+        return struct(
+            (1, I32, number(2)), (_SCHEMA, LIST, structs([root, self._leaf])), (3, I64, number(rows)),
+            (_ROW_GROUPS, LIST, structs([group])), (_WRITER, BINARY, binary(self._footer.writer)),
+        )  # fmt: skip
+
+
+def _locations(reader: Reader) -> tuple[list[int], list[int], list[int]]:
+    """Of an OffsetIndex: of each page where it is, how many bytes it has, and its first row. It has a lot of pages, so
+    what is one field after the other to Reader is one expression here."""
+    for field, kind in reader.fields():
+        if field != 1:
+            reader.skip(kind)
+            continue
+        count, rest = reader.size(), reader.rest()
+        found = _LOCATION.findall(rest)[:count]
+        if len(found) != count or not rest.startswith(b"".join(b"\x16%b\x15%b\x16%b\0" % one for one in found)):
+            break
+        places, sizes, firsts = ([_decoded(one) for one in some] for some in zip(*found, strict=True))
+        return places, sizes, firsts
+    raise ValueError("no pages are told")
+
+
+def _decoded(varint: bytes) -> int:
+    """A whole number, which is not below zero."""
+    found = 0
+    for byte in reversed(varint):
+        found = found << 7 | byte & 127
+    return found >> 1
+
+
+def _bounds(reader: Reader) -> Iterator[tuple[bytes, bytes]]:
+    """Of a ColumnIndex: of each page its least value and its greatest; both are empty where all of it is null."""
+    found = {2: list[bytes](), 3: list[bytes]()}
+    for field, kind in reader.fields():
+        if field in found:
+            found[field] = reader.binaries()
+        else:
+            reader.skip(kind)
+    return zip(found[2], found[3], strict=True)
+
+
+def _whole(data: bytes) -> int:
+    return int.from_bytes(data, "little", signed=True)
