@@ -75,7 +75,7 @@ def main() -> None:
     session.stop()
 
 
-def _never(state: TableState | None) -> bool:
+def _never(table: TableName, state: TableState | None) -> bool:
     """In the place of firn.maintenance.compaction_trigger.is_due."""
     return state is not None and False
 

@@ -1,6 +1,7 @@
 """New data files, written without the JVM, by whatever process has the rows: Parquet with the table's field ids. What
 Iceberg says of them, its own metrics among it, is made by the job (`data_files`)."""
 
+import builtins
 import json
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ from firn_spark.tables.evolve import Table
 from firn_spark.tables.java import elements, java_class
 from firn_spark.tables.locations import is_too_long, of_new_file
 from firn_spark.tables.objects import Objects
+from firn_spark.tables.parquet_metrics import FooterMetrics, footer_of
 
 _ROWS = 400_000  # of a file, at most
 _LEAST_ROWS = 1_000  # of a file or a row group, however small it is to be
@@ -69,12 +71,14 @@ class Layout:
 
 @dataclass(frozen=True)
 class NewFile:
-    """A data file that is in no snapshot yet. `partition`: its values (partition_values), None if there is none."""
+    """A data file that is in no snapshot yet. `partition`: its values (partition_values), None if there is none;
+    `footer`: Parquet's."""
 
     path: str
     bytes: int
     rows: int
     partition: tuple[str | None, ...] | None
+    footer: builtins.bytes
 
 
 def layout_of(table: Table) -> Layout:
@@ -207,7 +211,7 @@ def _written(layout: Layout, partition: tuple[str | None, ...] | None, rows: pa.
         path = f"{before}{name.hex}.parquet{after}"
     body = _body(layout, rows)
     Objects(layout.home).write(path, body)
-    return NewFile(path, body.size, len(rows), partition)
+    return NewFile(path, body.size, len(rows), partition, footer_of(body))
 
 
 def _body(layout: Layout, rows: pa.Table) -> pa.Buffer:
@@ -269,7 +273,7 @@ def write_arrays(spark: SparkSession, table: Table, rows: pa.Table, partition: A
         name, body = f"{uuid.uuid4().hex}.parquet", _body(layout, part)
         path = of_new_file(table.java, name, table.java.spec(), partition)
         Objects(layout.home).write(path, body)
-        return described.data_file(NewFile(path, body.size, len(part), None), partition)
+        return described.data_file(NewFile(path, body.size, len(part), None, footer_of(body)), partition)
 
     described = _Described(spark, table)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -293,14 +297,14 @@ class _Described:
     than what it does there."""
 
     def __init__(self, spark: SparkSession, table: Table) -> None:
-        self._config = java_class(spark, "org.apache.iceberg.MetricsConfig").forTable(table.java)
-        self._parquet = java_class(spark, "org.apache.iceberg.parquet.ParquetUtil")
+        config = java_class(spark, "org.apache.iceberg.MetricsConfig").forTable(table.java)
+        self._metrics = FooterMetrics(spark, config)
         self._files = java_class(spark, "org.apache.iceberg.DataFiles")
-        self._io, self._spec = table.java.io(), table.java.spec()
+        self._spec = table.java.spec()
 
     def data_file(self, file: NewFile, partition: Any) -> Any:
         """Its org.apache.iceberg.DataFile."""
-        metrics = self._parquet.fileMetrics(self._io.newInputFile(file.path), self._config)
+        metrics = self._metrics.of(file.footer)
         builder = self._files.builder(self._spec).withPath(file.path).withFormat("parquet")
         builder = builder.withFileSizeInBytes(file.bytes).withMetrics(metrics)  # which count its rows
         return (builder.withPartition(partition) if partition is not None else builder).build()

@@ -24,6 +24,7 @@ from firn_spark.tables.fence import LostRace
 from firn_spark.tables.java import elements, java_class
 from firn_spark.tables.locations import of_new_file
 from firn_spark.tables.objects import Objects
+from firn_spark.tables.parquet_metrics import FooterMetrics, footer_of
 from firn_spark.tables.planned_files import PlannedFile
 
 Places = Mapping[str, pa.Array]  # data file -> rows in it, from 0 (int64)
@@ -197,10 +198,10 @@ class _Writer:
     """Writes delete files of one table. What they share is asked of the JVM once, as for new data files."""
 
     def __init__(self, spark: SparkSession, table: Table) -> None:
-        self._java, self._io, self._specs = table.java, table.java.io(), table.java.specs()
+        self._java, self._specs = table.java, table.java.specs()
         self._objects = Objects(table.state.location)
-        self._config = java_class(spark, "org.apache.iceberg.MetricsConfig").forPositionDelete(table.java)
-        self._parquet = java_class(spark, "org.apache.iceberg.parquet.ParquetUtil")
+        config = java_class(spark, "org.apache.iceberg.MetricsConfig").forPositionDelete(table.java)
+        self._metrics = FooterMetrics(spark, config)
         self._files = java_class(spark, "org.apache.iceberg.FileMetadata")
 
     def write(self, group: _Group, places: Places) -> Any:
@@ -213,7 +214,7 @@ class _Writer:
         partition = group.partition if group.partition is not None and spec.isPartitioned() else None
         path = of_new_file(self._java, f"{uuid.uuid4().hex}-deletes.parquet", spec, partition)
         self._objects.write(path, body)
-        metrics = self._parquet.fileMetrics(self._io.newInputFile(path), self._config)
+        metrics = self._metrics.of(footer_of(body))
         builder = self._files.deleteFileBuilder(spec).ofPositionDeletes().withPath(path).withFormat("parquet")
         builder = builder.withFileSizeInBytes(body.size).withMetrics(metrics)
         return (builder.withPartition(partition) if partition is not None else builder).build()

@@ -97,6 +97,7 @@ class Ways:
             self._monkeypatch.setattr(slice_engine, "EVENTS", 20 if name == "mixed" else 200_000)
             # And its small files are made into fewer all the time.
             self._monkeypatch.setattr(compaction_trigger, "EVERY", 2 if name == "mixed" else 10**9)
+            self._monkeypatch.setattr(compaction_trigger, "own_number", lambda _: 1)
             self._monkeypatch.setattr(small_files, "_AT_LEAST", 2)
             lake.land(events, at_once=40)
             said = [line.get("way", {}).get("lookup") for line in lake.lines if "mode" in line]

@@ -33,6 +33,7 @@ Make = Callable[[str], Lake]
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every fourth commit, and three files are many."""
     monkeypatch.setattr(compaction_trigger, "EVERY", 4)
+    monkeypatch.setattr(compaction_trigger, "own_number", lambda _: 2)
     monkeypatch.setattr(small_files, "_AT_LEAST", 3)
 
 
@@ -92,6 +93,7 @@ def test_files_become_few_and_nothing_else_changes(lake: Make, monkeypatch: pyte
     before, facts = all_rows(one), all_rows(one, "lake.t__deletes")
     assert shape(one) == (5, 4)
     monkeypatch.setattr(compaction_trigger, "EVERY", 5)
+    monkeypatch.setattr(compaction_trigger, "own_number", lambda _: 2)
     one.land([event("u", 101, {"id": 0, "v": "u0"})])  # stale: no row changes
     said = merges(one)
     assert said["lake.t"] | {"files": 5, "into": 1, "delete_files": 4, "delete_into": 0} == said["lake.t"]
@@ -243,6 +245,7 @@ def test_answers_lost_at_the_merge_lose_nothing(
 
     monkeypatch.setattr(fence, "commit", commit)
     monkeypatch.setattr(compaction_trigger, "EVERY", 2)
+    monkeypatch.setattr(compaction_trigger, "own_number", lambda _: 1)
     expected: dict[int, str] = {}
     for n in range(14):
         one.post(

@@ -48,7 +48,7 @@ def write_cut(
             work.stream,
             work.last,
             layout.instant(now),
-            _out_of_reach(work)
+            _as_before(work)
             | {str(name): state.snapshot_id for name, state in there.items() if state.snapshot_id is not None}
             | _shards(work, there),
             since=work.before.n if work.before else 0,
@@ -62,10 +62,11 @@ def write_cut(
     )
 
 
-def _out_of_reach(work: Work) -> dict[str, int]:
-    """Tables of the cut before that this deployment may no longer load, at the snapshots that they had there."""
-    before = work.before.tables if work.before else {}
-    return {name: snapshot for name, snapshot in before.items() if TableName.parse(name) in work.foreign}
+def _as_before(work: Work) -> dict[str, int]:
+    """Tables of the cut before that were not looked at, or that this deployment may no longer load, at the snapshots
+    that they had there: expiry keeps them as long as the newest cut names them."""
+    before, unseen = work.before.tables if work.before else {}, work.unseen
+    return {name: at for name, at in before.items() if name in unseen or TableName.parse(name) in work.foreign}
 
 
 def _shards(work: Work, there: Mapping[TableName, TableState]) -> dict[str, int]:
@@ -80,8 +81,10 @@ def _shards(work: Work, there: Mapping[TableName, TableState]) -> dict[str, int]
 
 
 def _progress(work: Work, states: Mapping[TableName, TableState | None]) -> dict[str, int]:
-    """A table that was rolled back keeps what it had: that is how the next job sees that it lacks something."""
-    found = {}
+    """A table that was rolled back keeps what it had: that is how the next job sees that it lacks something. So does
+    one that was not looked at."""
+    before, unseen = work.before.progress if work.before else {}, work.unseen
+    found = {name: at for name, at in before.items() if name in unseen}
     for name, state in states.items():
         skipped = min(work.known.skipped.get(str(name), 0), work.last)
         at = max(state.progress(work.stream) if state else 0, skipped, work.standing(name).expected)

@@ -106,7 +106,7 @@ def run(
 
 def _care(work: Work, log: Log, now: Now) -> None:
     for table in (*work.touched, *(target for _, _, target in work.mirrors)):
-        if is_due(work.states.get(table)):
+        if is_due(table, work.states.get(table)):
             for line in work.lake.care(work.stream, table, work.config.care_of(table), now()):
                 log({"stream": work.stream, "table": str(table)} | line)
 

@@ -20,6 +20,7 @@ from firn.tables import ownership
 from firn.tables.outcome import COUNTS
 from firn.tables.routing import mirrors_on, targets_of
 from firn.tables.table_state import TableState
+from firn.tables.turns import in_turn
 
 Counts = dict[str, dict[str, int]]
 Pipelines = dict[str, tuple[Pipeline, ...]]  # of the stream, by the hash of the configuration
@@ -30,7 +31,7 @@ class Work:
     """One job's view. `epochs`: those of its range that no cut covers and that are not quarantined; `touched`: the
     tables that they go to, each with the last epoch that does; `config`: the one that the last epoch was sealed under,
     `settings` its part for the stream, `pipelines` those of the configurations that were looked at; `states`,
-    `standings`: of these tables and of those of the cut `before`."""
+    `standings`: of these tables and of those of the cut `before` that were looked at (tables/turns.py)."""
 
     store: Store
     lake: Lake
@@ -56,6 +57,12 @@ class Work:
             config = published_configs.load(self.store, epoch.config)
             self.pipelines[epoch.config] = config.streams.get(self.stream, self.settings).pipelines
         return replace(self.settings, pipelines=self.pipelines[epoch.config])
+
+    @property
+    def unseen(self) -> frozenset[str]:
+        """The tables of the cut before that were not looked at: the next one says the same of them."""
+        every = (self.before.known if self.before else frozenset()) - shards_beside(self.settings)
+        return every - {str(name) for name in self.states}
 
     @property
     def mirrors(self) -> list[tuple[Pipeline, TableName, TableName]]:
@@ -143,7 +150,7 @@ def look(store: Store, lake: Lake, stream: str, first: int, last: int) -> Work:
     own = {n: replace(settings, pipelines=pipelines[n]) for n in mine}
     taken = _touched(own, {n: some - refused[n] for n, some in sources.items()})
     resting = {name for _, base, target in mirrors_on(settings) for name in (base, target)}
-    names = {*taken, *resting, *map(TableName.parse, known_to)}  # a table that is too many is not looked at
+    names = {*taken, *resting, *_looked_at(settings, before, known, known_to, last)}  # not at one that is too many
     closed = {name: why for name in names if (why := ownership.barred(name, lake.databases))}  # not even loaded
     found = {name: None if name in closed else lake.state(name) for name in sorted(names)}
     others = {
@@ -166,6 +173,19 @@ def look(store: Store, lake: Lake, stream: str, first: int, last: int) -> Work:
         store, lake, stream, last, config, settings, before, known, mine, touched, states, standings, foreign, split,
         by_config,
     )  # fmt: skip
+
+
+def _looked_at(
+    settings: StreamConfig, before: cuts.Cut | None, known: Quarantines, known_to: Collection[str], last: int
+) -> frozenset[TableName]:
+    """The tables of the cut before that a job looks at whatever its range touches: those that are or were held, the
+    rests of shards, which stand for others, and of all others those whose turn it is."""
+    every = frozenset(map(TableName.parse, known_to))
+    if before is None or rules.covered(before) < before.n:
+        return every
+    rests = {TableName.parse(rule.to) for rule in settings.tables if rule.shard is not None}
+    held = {*known.tables, *before.quarantined}
+    return in_turn(every, before.n, last) | {name for name in every if name in rests or str(name) in held}
 
 
 def shards_beside(settings: StreamConfig) -> frozenset[str]:

@@ -115,7 +115,7 @@ class ViewTurn:
         return emf({"stream": self.stream}, counts, self.now())
 
     def _care(self, config: Config, table: TableName) -> None:
-        if is_due(self.lake.state(table)):
+        if is_due(table, self.lake.state(table)):
             for line in self.lake.care(self.stream, table, config.care_of(table), self.now()):
                 self.log({"stream": self.stream, "table": str(table)} | line)
 

@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
+from firn.config.names import TableName
 from firn.log.table_health import Health, age_seconds
 from firn.tables.table_state import TableState
+from firn.tables.turns import own_number
 
 # Commits between two looks: each adds a data file and a file of deletes, and a look-up reads them all (some 4 ms).
 EVERY: Final = 16
@@ -14,13 +16,21 @@ MANY_FILES: Final = 10_000
 _HOUR: Final = 3_600
 
 
-def is_due(state: TableState | None) -> bool:
+def is_due(table: TableName, state: TableState | None) -> bool:
     """Whether so many commits came since small files were last made into fewer, or since they were last looked at.
 
-    Without a memory of its own: every sixteenth commit after a merge is a turn, whether the one before was taken.
+    Without a memory of its own: the first turn after a merge is some half of EVERY earlier or later, by a number of the
+    table's own, and then every sixteenth commit is one, whether the one before was taken. Else all tables that are
+    committed together would have their turns together, and one round would care for all of them.
     """
     commits = since_merge(state.ancestry) if state else 0
-    return commits > 0 and commits % EVERY == 0
+    first = first_turn(table)
+    return commits >= first and (commits - first) % EVERY == 0
+
+
+def first_turn(table: TableName) -> int:
+    """How many commits after a merge a table has its turn first: EVERY on average over tables."""
+    return EVERY - EVERY // 2 + own_number(table) % EVERY
 
 
 def since_merge(ancestry: tuple[Mapping[str, str], ...]) -> int:
