@@ -25,7 +25,7 @@ from firn.config.model import Config, StreamConfig
 from firn.dispatch.dispatcher import OutdatedConfig, Terms, dispatch
 from firn.dispatch.schema_ranges import of_one_schema
 from firn.errors import FirnError
-from firn.log import cuts, epochs, holds, job_closed_marker
+from firn.log import cuts, epochs, holds, job_closed_marker, shard_maps
 from firn.log.store import Store
 from firn.runs.job_runs import run_name
 
@@ -191,7 +191,7 @@ class _Lingering:
 
     def _turn(self, config: Config, stream: StreamConfig) -> tuple[bool, int]:
         policy = replace(stream.commit, every_seconds=stream.commit.fresh_seconds)
-        terms = Terms(config.sha, policy, stream.generation)
+        terms = Terms(config.sha, policy, stream.generation, sharded=shard_maps.sharded(stream))
         done = dispatch(self._store, stream.name, None, now=self._clock.now(), terms=terms, tick=timedelta())
         if done.pending is None or done.held or self._left.get(stream.name) == done.pending:
             return False, 0

@@ -9,12 +9,10 @@ from firn.config.epoch_limits import Caps
 from firn.config.model import ColumnDeclaration, StreamConfig, TableRule
 from firn.config.names import TableName
 from firn.config.problems import Section, shown
-from firn.config.sharding import Sharding, parse_by
+from firn.config.sharding import MOST, Sharding, parse_by
 from firn.config.yaml_tree import Entries, Scalar
 from firn.errors import EventError
 
-MOST: Final = 100
-"""Shards of a table: each commit names them all."""
 EPOCH_BYTES: Final = 8_000_000
 EPOCH_EVENTS: Final = 12_500
 """That an epoch of a stream with such a table holds, but where a backlog makes it larger (epoch_limits)."""

@@ -13,11 +13,11 @@ from typing import Final
 
 import msgspec
 
-from firn.config.model import CommitPolicy
+from firn.config.model import CommitPolicy, StreamConfig
 from firn.dispatch.retry_policy import Step, next_step
 from firn.dispatch.schema_ranges import of_one_schema
 from firn.errors import FirnError, TransientError, UnknownOutcome
-from firn.log import attempts, cuts, epochs, holds, job_closed_marker, layout, pause, published_configs
+from firn.log import attempts, cuts, epochs, holds, job_closed_marker, layout, pause, published_configs, shard_maps
 from firn.log.holds import Quarantines
 from firn.log.store import Store
 from firn.quarantine import rules as rules
@@ -69,6 +69,7 @@ class Terms:
     generation  the stream's
     together    the streams whose jobs commit this one's epochs too
     views       what its views read; None if its jobs refresh none
+    sharded     the stream, if it has tables of several shards: its epochs name the versions of their maps
     """
 
     config: str
@@ -76,6 +77,7 @@ class Terms:
     generation: int = 0
     together: Collection[str] = ()
     views: ViewSources | None = None
+    sharded: StreamConfig | None = None
 
 
 def dispatch(
@@ -206,7 +208,9 @@ class _Sealer:
         if not published_configs.is_current(self.store, self.terms.config):
             raise OutdatedConfig("a newer configuration is published")
         nonce = self.random(16).hex()
-        return epochs.seal(self.store, self.stream, found, now=self.now, config=self.terms.config, nonce=nonce)
+        shards = {} if self.terms.sharded is None else shard_maps.newest(self.store, self.terms.sharded)
+        config = self.terms.config
+        return epochs.seal(self.store, self.stream, found, now=self.now, config=config, nonce=nonce, shards=shards)
 
     def seal_present(self, waiting: Sequence[int]) -> list[epochs.Epoch]:
         """One epoch of the present configuration, unless the last of those that wait has it: a job runs under that of

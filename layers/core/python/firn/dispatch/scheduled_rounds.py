@@ -13,7 +13,7 @@ from firn.config.model import Config, StreamConfig
 from firn.dispatch.dispatcher import Dispatched, OutdatedConfig, Terms, dispatch
 from firn.errors import FirnError
 from firn.ingest.accept import stream_config
-from firn.log import cuts, epochs, pause, published_configs
+from firn.log import cuts, epochs, pause, published_configs, shard_maps
 from firn.log.backlog import tell
 from firn.log.store import Store
 from firn.maintenance import launcher
@@ -81,7 +81,8 @@ def _leaving(store: Store, config: Config, stream: str) -> list[str]:
 
 def _terms(config: Config, stream: StreamConfig) -> Terms:
     views = sources_of(config, stream.name)
-    return Terms(config.sha, stream.commit, stream.generation, config.sharing(stream.name), views)
+    together = config.sharing(stream.name)
+    return Terms(config.sha, stream.commit, stream.generation, together, views, shard_maps.sharded(stream))
 
 
 def run(
