@@ -136,6 +136,8 @@ class DriverEngine:
             facts = by_rows.facts(changes.good, one.decoding)
             told = (ready.snapshot, ready.placed, ready.newest, seen.creates_unavailable, context.last)
             memory.write_facts(one.plan, {}, facts, *told)
+        if tenants := work.admit(decided):
+            outcome.way["tenants"] = ", ".join(tenants)
         at = work.bring(decided, seen, ready.table)
         written = work.write(work.rest, decided, ready.table, ready.shape)
         land(one, ready, written, work.told(at))

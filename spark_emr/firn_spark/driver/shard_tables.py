@@ -1,7 +1,8 @@
 """The tables of a sharded table: each as the newest snapshot of its rest names it, and as it is now."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from firn.changes.decode.texts import changes_form
 from firn.changes.decode.types import Column, promotable, storable
@@ -199,11 +200,12 @@ def _strayed(one: TableCommit, shard: ShardTable, table: Table, version: int) ->
 
 @dataclass
 class ShardRows:
-    """The rows of a shard at the cut (placement.shard_decision.Shard). `now`: how rows are looked up as they are now;
-    `found`: those that were found at the cut, `times`: of their changes (microseconds)."""
+    """The rows of a shard at the cut (placement.shard_decision.Shard). `now`: how rows are looked up as they are now,
+    `plan` the files for it; `found`: those that were found at the cut, `times`: of their changes (microseconds)."""
 
     shard: ShardTable
     now: Ground
+    plan: Callable[[row_lookup.Wanted], row_lookup.Files]
     memory: DeleteMemory
     found: dict[Key, Row] = field(default_factory=dict)
     times: dict[Key, int | None] = field(default_factory=dict)
@@ -215,24 +217,32 @@ class ShardRows:
 
     def rows(self, keys: Collection[Key] | None) -> Mapping[Key, Row]:
         """As Shard says."""
-        if self.shard.table is None or (keys is not None and not keys):
+        return self._looked(row_lookup.Wanted(self.now.key, keys))
+
+    def holding(self, column: str, fits: Callable[[Any], bool]) -> Mapping[Key, Row]:
+        """As Shard says."""
+        of = next(one for one in self.now.columns if one.name == column)
+        found = self._looked(row_lookup.Wanted(self.now.key, holding=(of, fits)))
+        return {key: row for key, row in found.items() if fits(row.values[column])}
+
+    def _looked(self, wanted: row_lookup.Wanted) -> dict[Key, Row]:
+        if self.shard.table is None or (wanted.keys is not None and not wanted.keys):
             return {}
-        ground = self.now
         if self.shard.ahead:
-            ground = replace(ground, times={}, places={}, spare=[])
-            found = self._earlier(self.shard.table, ground, keys)
+            ground = replace(self.now, times={}, places={}, spare=[])
+            found = self._earlier(self.shard.table, ground, wanted)
         else:
-            found = dict(ground.rows(keys, None))
+            ground = replace(self.now, files=lambda _: self.plan(wanted))
+            found = dict(ground.rows(wanted.keys, None))
         self.found |= found
         self.times |= ground.times
         return found
 
-    def _earlier(self, table: Table, ground: Ground, keys: Collection[Key] | None) -> dict[Key, Row]:
+    def _earlier(self, table: Table, ground: Ground, wanted: row_lookup.Wanted) -> dict[Key, Row]:
         at = self.shard.at
         if at is None:
             return {}
-        wanted = row_lookup.Wanted(ground.key, keys, snapshot=at.snapshot)
-        rows = self.memory.at(table, at.snapshot, ground.columns, wanted)
+        rows = self.memory.at(table, at.snapshot, ground.columns, replace(wanted, snapshot=at.snapshot))
         nowhere = row_lookup.Rows(rows.columns, [""] * len(rows.columns[POSITION]), [0] * len(rows.columns[POSITION]))
         return ground.chosen(nowhere, ground.columns)
 
@@ -251,15 +261,17 @@ def rows_of(one: TableCommit, shard: ShardTable, key: Sequence[Column], memory: 
     """Its rows under the columns of the whole."""
     table, columns = shard.table, one.plan.columns
 
-    def files(keys: Collection[Key] | None) -> row_lookup.Files:
-        wanted = row_lookup.Wanted(key, keys)
+    def plan(wanted: row_lookup.Wanted) -> row_lookup.Files:
         return row_lookup.Files(wanted) if table is None else row_lookup.plan(one.context.spark, table, wanted, None)
 
     ids = row_lookup.ids_of(table) if table is not None else {}
     holds = table is not None and bool(table.state.properties.get(HELD_IDS))
     # What it remembers is asked of the memory of the whole.
     nothing = (lambda *_: (),) * 5
-    return ShardRows(shard, Ground(key, columns, one.sources, ids, holds, False, b"", files, *nothing), memory)
+    now = Ground(
+        key, columns, one.sources, ids, holds, False, b"", lambda keys: plan(row_lookup.Wanted(key, keys)), *nothing
+    )
+    return ShardRows(shard, now, plan, memory)
 
 
 def plan_of(plan: ColumnPlan, table: Table | None) -> ColumnPlan:

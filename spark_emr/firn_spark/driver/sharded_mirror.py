@@ -5,20 +5,23 @@ may reach is brought there from what it is now, behind its own fence; the rest c
 that dies in between leaves some ahead, which the next one finds so.
 """
 
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from firn.changes.decode.row_decoder import OTHERS_LEFT_OUT
 from firn.changes.merge import decoded_rows
 from firn.changes.merge.decide import Before, Decided
 from firn.changes.merge.fold import Key, Row, RowChange
 from firn.changes.metadata_columns import OTHERS_ID
-from firn.changes.placement.map_changes import copies
+from firn.changes.placement.map_changes import copies, waiting
 from firn.changes.placement.shard_decision import Decision, ShardedGround, decide_over
 from firn.config.names import TableName
+from firn.config.reach import databases_of
 from firn.errors import TerminalError
-from firn.log import shard_maps
-from firn.tables import shard_cut
+from firn.log import layout, shard_maps
+from firn.tables import shard_admission, shard_cut
 from firn.tables.outcome import Outcome
 from firn.tables.shard_cut import At
 from firn.tables.shard_names import SHARDS_AT
@@ -46,6 +49,8 @@ from firn_spark.merge.survey import Survey
 from firn_spark.table_commit import TableCommit
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.fence import LostRace
+
+_TRIES = 3  # at the next version of a map, which others may have made
 
 
 class ShardedMirror:
@@ -107,22 +112,49 @@ class ShardedMirror:
             )
 
     def _check_moves(self) -> None:
-        moved = copies(self._maps.before.map, self._maps.after.map)
-        sources = {copy.source for copy in moved}
-        count = sum(
-            one.shard.table.state.records
-            for one in self._rows.values()
-            if one.shard.table is not None and one.shard.before in sources
-        )
+        """Of a shard of which a part moves only the rows that do are held here."""
+        whole = {copy.source for copy in copies(self._maps.before.map, self._maps.after.map) if copy.whole}
+        tables = (one.shard.table for one in self._rows.values() if one.shard.before in whole)
+        count = sum(table.state.records for table in tables if table is not None)
         if count > MOST_EMPTIED:
             raise TerminalError(
-                f"version {self._maps.after.number} of the map of {self._one.target.name} moves rows of shards that "
-                f"have {count:,}: of more than {MOST_EMPTIED:,} that is not there yet"
+                f"version {self._maps.after.number} of the map of {self._one.target.name} moves shards of {count:,} "
+                f"rows: of more than {MOST_EMPTIED:,} that is not there yet"
             )
 
     def told(self, at: Mapping[str, At]) -> dict[str, str]:
         """What the rest's snapshot says of the others, and of the map that they are under."""
         return shard_cut.summary(at, self._maps.after, self._maps.before.number)
+
+    def admit(self, decided: Decision) -> tuple[str, ...]:
+        """Lists the tenants that this range leaves in the rest, for epochs that are sealed from now on, before they are
+        committed: so none is forgotten. -> their names. Raises StorageUnavailable, UnknownOutcome, TerminalError."""
+        one, shards, under = self._one, sharding_of(self._one), self._maps.after
+        rows = (row for row in decided.rows.values() if row is not None)
+        found = {row.values.get(shards.column) for row in rows if under.map.place(row.values) == shards.rest}
+        if not waiting(under.map, found):
+            return ()
+        name, databases = str(one.target.name), databases_of(os.environ)
+        for _ in range(_TRIES):
+            versions = shard_maps.newest(one.context.store, one.context.config)
+            number = versions.get(name, 1)
+            now = under
+            if number > under.number:
+                now = shard_maps.read(one.context.store, one.context.stream, name, shards, number)
+            made_at = layout.instant(datetime.now(UTC))
+            made = shard_admission.admitted(now, shards, found, databases, self._is_free, made_at)
+            if made is None:
+                return ()
+            if shard_maps.put(one.context.store, one.context.stream, name, made):
+                return tuple(sorted(made.map.shards - now.map.shards))
+        return ()  # others were quicker each time: with the tenant's next change
+
+    def _is_free(self, place: TableName) -> bool:
+        try:
+            load_shard(self._one, place)
+        except TerminalError:
+            return False  # somebody else's table: the tenant stays in the rest
+        return True
 
     def bring(self, decided: Decision, seen: Survey, whole: Table) -> dict[str, At]:
         """Commits all shards but the rest. `whole`: the rest's table, with all columns. -> all of them as they are now.

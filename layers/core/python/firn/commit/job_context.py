@@ -172,13 +172,9 @@ def look(store: Store, lake: Lake, stream: str, first: int, last: int) -> Work:
 def shards_beside(store: Store, settings: StreamConfig) -> frozenset[str]:
     """The tables of shards, former ones too, but for their rests', which stand for them. Raises StorageUnavailable, and
     TerminalError for a map that can't be read."""
-    found: set[str] = set()
-    versions = shard_maps.newest(store, settings)
-    for rule in settings.tables:
-        if rule.shard is not None:
-            made = shard_maps.read(store, settings.name, rule.to, rule.shard, versions.get(rule.to, 1))
-            found |= {*made.ever, *map(str, rule.shard.tables.values())} - {rule.to}
-    return frozenset(found)
+    sharded = [rule for rule in settings.tables if rule.shard is not None]
+    first = {str(table) for rule in sharded if rule.shard is not None for table in rule.shard.tables.values()}
+    return (shard_maps.ever(store, settings) | first) - {rule.to for rule in sharded}
 
 
 def judged(

@@ -62,8 +62,9 @@ def job_policy(settings: Settings, store: Store, stream: str, last: int, attempt
     partition = settings.emr_role.split(":")[1] if settings.emr_role.startswith("arn:") else "aws"
     leaving = [to for name in names for to in _leaving(store, config, name)]
     views = [found for one in streams if (found := sources_of(config, one.name)) is not None]
+    shards = [table for one in streams for table in shard_maps.ever(store, one)]
     return session_policy.policy(
-        streams, settings.staging, settings.warehouse, partition, settings.catalog_uri, leaving, views
+        streams, settings.staging, settings.warehouse, partition, settings.catalog_uri, leaving, views, shards
     )
 
 

@@ -12,7 +12,7 @@
     sinks/{stream}/state.json                                   sinks/{stream}/{pipeline}/{n:020d}.plan, .done
     attempts/{stream}/progress.json                             backfills/…: log/backfill_layout.py
     views/{stream}/state.json                                   alerts/…: log/alert_log.py
-    shards/{stream}/{rest's slug}/{version:020d}.json
+    shards/…: log/shard_maps.py
     tier/{table's slug}.json                                    reads/{table's slug}/{yyyy}/{mm}/{dd}/{hh}-{hash}.json
 
 A batch id is `{stream}.{ms:012x}{random:016x}`: it sorts by time inside its stream, is safe in URLs and file names,
@@ -205,17 +205,6 @@ def quarantine_of(path: str) -> tuple[str, int, str] | None:
     number, _, kind = name.removesuffix(".json").partition(".")
     is_number = len(number) == 20 and number.isascii() and number.isdigit()
     return (what, int(number), kind) if is_number and kind in ("", "lifted", "again") else None
-
-
-def maps_prefix(stream: str) -> str:
-    """Below which lie the versions of the maps of the sharded tables of `stream`."""
-    return f"shards/{stream}"
-
-
-def map_path(stream: str, table: str, version: int) -> str:
-    """A version (from 2) of the map of shards; `table`: the rest's slug with a dot for its slash. Numbers sort as
-    text."""
-    return f"{maps_prefix(stream)}/{table}/{version:020d}.json"
 
 
 def attempt_prefix(stream: str) -> str:

@@ -3,7 +3,7 @@ changed. The first follows from firn.yaml and has none. Each epoch names the one
 and its rows are under that."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from firn.config.model import StreamConfig
     from firn.config.sharding import Sharding
 
+_PREFIX: Final = "shards"  # /{stream}/{slug of the rest, with a dot for its slash}/{version}.json
+
 
 def sharded(settings: "StreamConfig") -> "StreamConfig | None":
     """A stream that has tables of several shards; None of another."""
@@ -30,11 +32,11 @@ def newest(store: Store, settings: "StreamConfig") -> dict[str, int]:
     rests = {_folder(rule.to): rule.to for rule in settings.tables if rule.shard is not None}
     if not rests:
         return {}
-    prefix, found = layout.maps_prefix(settings.name), dict[str, int]()
+    prefix, found = f"{_PREFIX}/{settings.name}", dict[str, int]()
     for path in paths(store, prefix):
         folder, _, _ = path.removeprefix(f"{prefix}/").partition("/")
         number = layout.number_of(path)
-        if folder in rests and number is not None and path == layout.map_path(settings.name, folder, number):
+        if folder in rests and number is not None and path == _path(settings.name, rests[folder], number):
             found[rests[folder]] = max(number, found.get(rests[folder], 1))
     return found
 
@@ -46,7 +48,7 @@ def read(store: Store, stream: str, table: str, of: "Sharding", number: int) -> 
 
     if number <= 1:
         return MapVersion(of.map)
-    path = layout.map_path(stream, _folder(table), number)
+    path = _path(stream, table, number)
     data = get(store, path)
     if data is None:
         raise TerminalError(
@@ -59,12 +61,29 @@ def read(store: Store, stream: str, table: str, of: "Sharding", number: int) -> 
         raise TerminalError(f"{path} {error}; put it back as it was, from the bucket's versions or a backup") from error
 
 
+def ever(store: Store, settings: "StreamConfig") -> frozenset[str]:
+    """The tables that are or were shards of a stream, the rests too, as far as they have more than a first map. Raises
+    as `read`."""
+    versions, found = newest(store, settings), set[str]()
+    for rule in settings.tables:
+        if rule.shard is not None and rule.to in versions:
+            found |= read(store, settings.name, rule.to, rule.shard, versions[rule.to]).ever
+    return frozenset(found)
+
+
+def may_serve(settings: "StreamConfig | None", begun: Epoch, other: Epoch) -> bool:
+    """Whether a job that was started for the epoch `begun` may touch what `other`, of a stream with these settings, is
+    brought to: which tables it may was fixed by then (runs/session_policy.py), but for tenants that appear."""
+    shards = ((rule.to, rule.shard) for rule in (settings.tables if settings else ()) if rule.shard is not None)
+    return all(one.most or begun.shards.get(to, 1) == other.shards.get(to, 1) for to, one in shards)
+
+
 def put(store: Store, stream: str, table: str, made: "MapVersion") -> bool:
     """A new version. -> whether it is there now as it was meant: else somebody has made another one of its number.
     Raises StorageUnavailable, UnknownOutcome."""
     from firn.config.map_document import encode
 
-    return put_if_absent(store, layout.map_path(stream, _folder(table), made.number), encode(made))
+    return put_if_absent(store, _path(stream, table, made.number), encode(made))
 
 
 def under(sealed: Mapping[int, Epoch]) -> dict[int, Epoch]:
@@ -76,6 +95,10 @@ def under(sealed: Mapping[int, Epoch]) -> dict[int, Epoch]:
         versions = versions | {table: max(one, versions.get(table, 1)) for table, one in epoch.shards.items()}
         found[n] = epoch if epoch.shards == versions else msgspec.structs.replace(epoch, shards=versions)
     return found
+
+
+def _path(stream: str, table: str, number: int) -> str:
+    return f"{_PREFIX}/{stream}/{_folder(table)}/{number:020d}.json"
 
 
 def _folder(table: str) -> str:
