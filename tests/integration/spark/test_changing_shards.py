@@ -1,6 +1,7 @@
 """Tables of several shards whose maps change while their stream runs, committed by real jobs that die before and after
 each commit: at each cut every shard of the version that its epochs name is what `fold` places there."""
 
+import json
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -17,9 +18,11 @@ from firn.changes.placement.shard_decision import placed
 from firn.changes.placement.shard_map import Home, ShardMap
 from firn.config.map_document import MapVersion
 from firn.log import cuts, epochs, shard_maps
+from firn_cli.main import main
 from firn_spark.tables import fence
 from tests.integration.spark.committing import Died, Loss
 from tests.integration.spark.spark_lake import Lake
+from tests.integration.spark.test_commit import event
 from tests.integration.spark.test_shard_commits import KINDS, TENANTS, lake_of, told
 from tests.integration.spark.test_specification import change
 from tests.property.random_shards import next_map
@@ -171,3 +174,110 @@ def test_a_job_that_dies_at_any_commit_under_a_new_map_is_made_good(
             assert lake.commit(cut + 1, last) == 0, lake.lines
             assert check(lake, done) == newest(lake).number
     assert deaths > len(MOVES)
+
+
+def row(lsn: int, key: int, w: str | None, v: str = "v", op: str = "u") -> dict[str, Any]:
+    return event(op, lsn, {"id": key, "w": w, "v": v, "n": None})
+
+
+def test_new_tenants_appear_by_themselves_though_jobs_die_and_names_are_hostile(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = lake_of(spark, tmp_path, "{by: tenant(w), most: 3}")
+    lake.catalog.create_namespace("taken")
+    lake.spark.sql("CREATE TABLE firn.taken.orders (id bigint) USING iceberg")
+    hostile = ["Acme", "../x", "a" * 64, "", "taken", "rest", "a.b", "x\u0000"]
+    done = [row(100 + n, n, w) for n, w in enumerate([*hostile, "acme", None])]
+    real = fence.commit
+
+    def dead(*_: Any) -> None:
+        raise Died
+
+    lake.post(done)
+    last = lake.seal()
+    with monkeypatch.context() as patch:
+        patch.setattr(fence, "commit", dead)
+        with pytest.raises(Died):
+            lake.commit(last)
+    assert newest(lake).map.shards == {"acme", "rest"}, "it is listed before any of it is committed"
+    assert lake.commit(last) == 0, lake.lines
+    assert (check(lake, done), newest(lake).number) == (1, 2)
+    # Its rows go over with the next changes, whichever commit a job dies at.
+    for at in (1, 2, 3):
+        lake.post(part := [row(200 + at, 20 + at, ["acme", "b2", "c"][at - 1]), row(300 + at, 30 + at, f"d{at}")])
+        done += part
+        left = [at]
+
+        def dying(*args: Any, left: list[int] = left) -> None:
+            left[0] -= 1
+            if not left[0]:
+                raise Died
+            real(*args)
+
+        last = lake.seal()
+        with monkeypatch.context() as patch, suppress(Died):
+            patch.setattr(fence, "commit", dying)
+            lake.commit(last)
+        assert lake.commit(last) == 0, lake.lines
+        check(lake, done)
+    lake.land(part := [row(400, 40, "zz"), row(401, 0, "b2")])
+    done += part
+    assert check(lake, done) == newest(lake).number
+    assert newest(lake).map.shards == {"acme", "b2", "d1", "rest"}, "the others found no room"
+    # Who is merged into the rest does not come back by its next row.
+    change_map(lake, lambda now: merge(now, ["b2"], "rest"))
+    for n in range(3):
+        lake.land(part := [row(500 + n, 50 + n, "b2"), row(600 + n, 60 + n, "c")])
+        done += part
+        check(lake, done)
+    assert newest(lake).map.shards == {"acme", "c", "d1", "rest"}, "there is room for another"
+
+
+def test_maps_are_listed_and_changed_by_command(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = lake_of(spark, tmp_path, "{by: range(n), at: ['10']}")
+    said = {"staging": lake.staging, "warehouse": lake.warehouse, "catalog_uri": lake.catalog_uri}
+    (tmp_path / "stack.json").write_text(json.dumps(said | {"url": "http://127.0.0.1:9"}))
+
+    def firn(*arguments: str) -> Any:
+        code = main(["shards", *arguments, "--dir", str(tmp_path), "--json"])
+        out, err = capsys.readouterr()
+        return json.loads(out) if code == 0 else err
+
+    done = [event("c", 100 + n, {"id": n, "w": "w", "v": f"v{n}", "n": n}) for n in range(20)]
+    lake.land(done)
+    dry = firn("split", REST, "s1", "high", "--at", "15", "--dry-run")
+    (moves,) = dry["moves"]
+    assert (dry["version"], moves["source"], moves["target"], moves["rows"]) == (2, "s1", "high", 5)
+    assert moves["bytes"] > 0
+    assert newest(lake).number == 1
+    for arguments, words in (
+        (("split", REST, "s1", "high"), "say at which n s1 is split"),
+        (("split", REST, "s7", "high", "--at", "15"), "there is no shard 's7'"),
+        (("split", REST, "s1", "high", "--at", "x"), "'x' is no long; write whole numbers"),
+        (("split", REST, "s1", "high", "--values", "x"), "write --at"),
+        (("split", "s1.orders", "s1", "high", "--at", "15"), "there are: rest.orders"),
+        (("move", REST, "rest", "x.y"), "has the name of the whole, and stays"),
+        (("move", REST, "s1", "x"), "write namespace.table"),
+        (("merge", REST, "rest", "--into", "s1"), "merge into it"),
+    ):
+        assert words in firn(*arguments)
+    assert firn("split", REST, "s1", "high", "--at", "15")["version"] == 2
+    assert firn("move", REST, "s0", "low.orders")["moves"][0]["rows"] == 10
+    (told,) = firn("list")
+    assert (told["version"], told["in_use"], told["why"]) == (3, 1, "move s0 to low.orders")
+    lake.land(part := [event("c", 200, {"id": 50, "w": "w", "v": "v", "n": 11})])
+    done += part
+    assert check(lake, done) == 3
+    (told,) = firn("list", REST)
+    assert [(one["shard"], one["table"], one["values"], one["rows"]) for one in told["shards"]] == [
+        ("high", "high.orders", "15 to", 5), ("s0", "low.orders", "to 10", 10), ("s1", "s1.orders", "10 to 15", 6),
+        ("rest", "rest.orders", "all others", 0),
+    ]  # fmt: skip
+    assert main(["shards", "merge", REST, "high", "--into", "s0", "--dir", str(tmp_path)]) == 0
+    assert "this is version 4" in capsys.readouterr().out
+    assert main(["shards", "list", "--dir", str(tmp_path)]) == 0
+    assert "its rows are under version 3" in capsys.readouterr().out
+    lake.land(part := [event("d", 300, None, done[12]["after"])])
+    assert check(lake, done + part) == 4
