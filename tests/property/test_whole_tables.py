@@ -155,7 +155,7 @@ EVERYTHING: dict[str, pa.Table] = {}
 
 
 @given(st.data())
-@settings(max_examples=examples(10, 80), deadline=None)
+@settings(max_examples=min(examples(10, 80), 400), deadline=None)
 @pytest.mark.parametrize("way", WAYS)
 def test_what_a_filter_leaves_out_holds_no_row_that_fits(
     lakes: dict[str, ShardedLake], way: str, data: st.DataObject

@@ -116,9 +116,10 @@ class WholeVersion:
         """`at`: the rest at that moment."""
         self.shards = shards
         leading, self._cut = shards.cut_at(at.snapshot)
-        if leading is not None and at.snapshot is not None and leading.schema_id != at.snapshot.schema_id:
-            # A commit that rewrites a column of all shards is under way.
-            at = replace(version_of(shards.rest, leading), note=at.note)
+        if leading is not None and at.snapshot is not None:
+            # Where they differ, a commit that rewrites a column of all shards is under way.
+            same = leading.schema_id == at.snapshot.schema_id
+            at = replace(version_of(shards.rest, at.snapshot if same else leading), note=at.note)
         self._rest = at
         self.version = replace(at, name=shards.name)
 
@@ -156,25 +157,21 @@ class WholeVersion:
         read, left = (tuple(homes[one].table for one in some) for some in (needed, self._others(needed)))
         return PrunedWhole(self.version.name, self.version.id, str(text), files, read, left)
 
-    def versions(self) -> Iterator[Version]:
-        """Each shard at the moment."""
-        for shard in self.made:
-            yield self._at(shard)
+    def of_shard(self, shard: str) -> Version:
+        """One of `made` at the moment. Raises UnreadableFile, NoSuchMoment."""
+        if shard == self.shards.map.rest:
+            return self._rest
+        return version_of(self.shards.table(shard), self.shards.snapshot(shard, self._cut[shard]))
 
     def _others(self, some: Sequence[str]) -> list[str]:
         return [one for one in self.made if one not in some]
 
     def _part(self, shard: str, schema: Schema, where: BooleanExpression) -> Part:
-        at = self._at(shard)
+        at = self.of_shard(shard)
         if shard == self.shards.map.rest:
             return Part(shard, at, schema, filter_in_shard(where, at.schema, at.schema))
         its = as_shard_has(schema, at.schema, at.name, at.source.metadata.last_column_id + 1)
         return Part(shard, at, its, filter_in_shard(where, self.version.schema, at.schema))
-
-    def _at(self, shard: str) -> Version:
-        if shard == self.shards.map.rest:
-            return self._rest
-        return version_of(self.shards.table(shard), self.shards.snapshot(shard, self._cut[shard]))
 
 
 class WholeRows(Rows):
