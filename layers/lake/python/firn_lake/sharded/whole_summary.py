@@ -48,8 +48,8 @@ def all_tables(catalog: "Catalog", wholes: WholeNames) -> list[TableSummary]:
 
 
 def summary_of(whole: WholeVersion) -> TableSummary:
-    """All shards as one: the snapshots are the rest's, what they hold is that of all at the moment. What can't be read is
-    not counted, and nobody knows how many rows there are then."""
+    """All shards as one: the snapshots are the rest's, what they hold is that of all at the moment. What can't be read
+    is not counted, and nobody knows how many rows there are then."""
     versions = []
     for shard in whole.made:
         with suppress(UnreadableFile, NoSuchMoment):
