@@ -119,6 +119,34 @@ def test_what_a_shard_lacks_is_null_and_what_is_narrower_is_wide(made: ShardedLa
     ]
 
 
+def test_a_column_that_is_being_rewritten_is_that_of_the_cut(made: ShardedLake) -> None:
+    before = made.told
+
+    def rewrite(shard: str) -> None:
+        table = made.table(shard)
+        rows = table.scan().to_arrow()
+        with table.update_schema(allow_incompatible_changes=True) as change:
+            change.delete_column("n")
+        with table.update_schema() as change:
+            change.add_column("n", StringType())
+        texts = pa.array([None if one is None else f"n{one}" for one in rows.column("n").to_pylist()], pa.string())
+        table.overwrite(rows.drop_columns("n").append_column("n", texts))
+
+    for shard in ("rest", "acme", "umbrella"):
+        rewrite(shard)
+        found = made.lake.sql(ALL).arrow()
+        assert (found.schema.field("n").type, found.to_pylist()) == (pa.int32(), before)
+    made.columns = pa.schema([*list(made.columns)[:2], ("n", pa.string())])
+    made.commit()
+    found = made.lake.sql(ALL).pylist()
+    assert [one["n"] for one in found] == [f"n{one['n']}" for one in before]
+    (first, _), _, (last, _) = made.cuts
+    assert made.lake.table("shop.orders").read(as_of=first).schema.field("n").type == pa.int32()
+    assert {one["_change"] for one in made.lake.table("shop.orders").changes(made.cuts[1][0], last).pylist()} == {
+        "update"
+    }
+
+
 def test_a_row_that_moved_is_an_update_in_the_changes(made: ShardedLake) -> None:
     table = made.lake.table("shop.orders")
     (first, _), (second, _) = made.cuts
@@ -166,6 +194,8 @@ def test_a_shard_that_is_none_any_more_is_not_read(made: ShardedLake) -> None:
     made.catalog.rename_table("acme.orders", "acme.other")
     with pytest.raises(UnreadableFile, match=r"acme\.orders, a shard of shop\.orders, is not in the lake"):
         made.lake.sql(ALL).arrow()
+    (whole,) = (one for one in made.lake.tables() if one.shards)
+    assert (whole.rows, whole.shards) == (None, ("rest.orders", "umbrella.orders"))
     made.catalog.create_table("acme.orders", made.columns)
     with pytest.raises(UnreadableFile, match=r"acme\.orders is no shard of shop\.orders"):
         made.lake.sql(ALL).arrow()
@@ -175,6 +205,17 @@ def scoped(made: ShardedLake, *tables: str, **narrowed: Any) -> list[dict[str, A
     lake = ScopedLake(made.lake, Scope("r", tables, **narrowed)).at(None, None, None, fresh=False)
     with streamed_over(lake, "SELECT * FROM shop.orders ORDER BY id") as found:
         return pa.Table.from_batches(list(found.batches), found.schema).to_pylist()
+
+
+def test_a_scope_that_is_one_tenants_opens_that_shard(made: ShardedLake) -> None:
+    loads = Loads(made.catalog)
+    lake = ScopedLake(
+        Lake(loads, lambda: made.store),  # type: ignore[arg-type]
+        Scope("r", ("shop.orders",), rows={"shop.orders": "w = 'acme'"}),
+    )
+    with streamed_over(lake.at(None, None, None, fresh=False), "SELECT id FROM shop.orders") as found:
+        assert [one["id"] for batch in found.batches for one in batch.to_pylist()] == [5]
+    assert set(loads.names) == {"rest.orders", "acme.orders"}
 
 
 def test_a_scope_may_name_the_whole_and_narrow_it(made: ShardedLake) -> None:
