@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from firn.changes.merge.decide import Decided, decide, is_fact, look
 from firn.changes.merge.fold import Key, Row, RowChange
@@ -100,3 +101,6 @@ class MemoryShard:
     def rows(self, keys: Collection[Key] | None) -> Mapping[Key, Row]:
         self.asked += self.live if keys is None else keys
         return {key: row for key, row in self.live.items() if keys is None or key in keys}
+
+    def holding(self, column: str, fits: Callable[[Any], bool]) -> Mapping[Key, Row]:
+        return {key: row for key, row in self.live.items() if fits(row.values.get(column))}

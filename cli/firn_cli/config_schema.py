@@ -238,6 +238,7 @@ def _rule() -> Schema:
                     "count": whole("Of hash: how many shards.", 1, 99, None),
                     "at": texts("Of range: the bounds, rising."),
                     "tenants": texts("Of tenant: the values that have a table of their own."),
+                    "most": whole("Of tenant: how many have one, those that appear among them.", 1, 99, None),
                     "to": free("Of geographic: value -> shard.", TEXT),
                     "else": text("The shard of all other values.", "rest"),
                     "whole": text("What all shards are read as; else the stream's name in place of {shard}."),

@@ -43,6 +43,7 @@ from firn_cli.commands import (
     refs,
     resume,
     send,
+    shards,
     sources,
     status,
     tables,
@@ -98,6 +99,7 @@ for _name, _command in _COMMANDS.items():
 app.add_typer(dead.app)
 app.add_typer(alerts.app)
 app.add_typer(cut.app, name="cut")
+app.add_typer(shards.app)
 app.add_typer(config.app)
 app.add_typer(pipelines.app)
 app.add_typer(views.app)

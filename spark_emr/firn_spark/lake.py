@@ -25,7 +25,7 @@ from firn.sinks.file_rows import FileRows, SinkRange
 from firn.tables.failures import Failure
 from firn.tables.outcome import Outcome
 from firn.tables.routing import Target
-from firn.tables.shard_cut import shards_of
+from firn.tables.shard_cut import map_of
 from firn.tables.table_state import TableState
 from firn.views.cut import ViewCut
 from firn_spark import session as sessions
@@ -163,7 +163,8 @@ class SparkLake:
             known = table_health.read(self._store, stream)
             cold = fence(self._store, table, care)
             turns = []
-            shards = [one for name in shards_of(found.state.properties) if (one := self._tables.load(name))]
+            places = made.tables.values() if (made := map_of(found.state)) else ()
+            shards = [one for name in places if name != table and (one := self._tables.load(name))]
             for one in (found, *([facts] if facts else ()), *shards):
                 yield from self._merged(stream, one)
                 turns.append(Turn(self._spark, self._tables, stream, care, now, cold))

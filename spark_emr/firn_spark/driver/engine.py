@@ -14,7 +14,6 @@ from firn.changes.merge.fold import Key, RowChange
 from firn.changes.merge.ordering import plain
 from firn.changes.positions import WIDTH
 from firn.commit.staged_changes import Change, rejected
-from firn.tables import shard_cut
 from firn.tables.batch_facts import TableFacts
 from firn.tables.planning import ColumnPlan
 from firn.tables.routing import Target, all_of
@@ -137,9 +136,11 @@ class DriverEngine:
             facts = by_rows.facts(changes.good, one.decoding)
             told = (ready.snapshot, ready.placed, ready.newest, seen.creates_unavailable, context.last)
             memory.write_facts(one.plan, {}, facts, *told)
+        if tenants := work.admit(decided):
+            outcome.way["tenants"] = ", ".join(tenants)
         at = work.bring(decided, seen, ready.table)
         written = work.write(work.rest, decided, ready.table, ready.shape)
-        land(one, ready, written, shard_cut.summary(at))
+        land(one, ready, written, work.told(at))
 
     def append(self, one: TableCommit) -> None:
         """A row for each change."""

@@ -1,14 +1,18 @@
 """The tables of a sharded table: each as the newest snapshot of its rest names it, and as it is now."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from firn.changes.decode.texts import changes_form
 from firn.changes.decode.types import Column, promotable, storable
 from firn.changes.merge.fold import Key, Row
 from firn.changes.metadata_columns import POSITION
+from firn.config.map_document import MapVersion
+from firn.config.names import TableName
 from firn.config.sharding import Sharding
 from firn.errors import TerminalError, TransientError
+from firn.log import shard_maps
 from firn.tables import ownership, shard_cut
 from firn.tables.planning import ColumnPlan
 from firn.tables.shard_cut import At
@@ -26,14 +30,24 @@ MOST_EMPTIED = 5_000_000
 
 @dataclass
 class ShardTable:
-    """One shard. `table`: as it is now, None if it is not made; `at`: as the cut names it, None if it does not;
-    `strayed`: whether it may differ from that by keys that this range does not name."""
+    """One table of shards. `table`: as it is now, None if it is not made; `at`: as the cut names it, None if it does
+    not; `before`, `after`: the shard that lies there by the map of the cut, and by that of the range, None if none
+    does; `made`: of one that lies where none lay, the epoch that the cut is at; `strayed`: whether it may differ from
+    the cut by keys that this range does not name."""
 
-    name: str
+    place: TableName
     table: Table | None
     at: At | None
     stream: str
+    before: str | None
+    after: str | None
+    made: int | None = None
     strayed: bool = False
+
+    @property
+    def name(self) -> str:
+        """By the newer map that has it."""
+        return self.after or self.before or ""
 
     @property
     def progress(self) -> int:
@@ -43,6 +57,8 @@ class ShardTable:
     @property
     def since(self) -> int:
         """The epoch that it was at when the cut was made; 0 if that was of another stream."""
+        if self.made is not None:
+            return self.made
         return self.at.progress if self.at and self.at.stream == self.stream else 0
 
     @property
@@ -55,7 +71,7 @@ class ShardTable:
     @property
     def elsewhere(self) -> bool:
         """Whether that was a job of another stream, whose table it was before."""
-        if self.table is None:
+        if self.table is None or self.made is not None:  # of one that is made all rows are looked at
             return False
         state = self.table.state
         if self.at is None:
@@ -70,6 +86,14 @@ class ShardTable:
         return At(self.table.state.snapshot_id, self.progress, self.stream)
 
 
+@dataclass(frozen=True)
+class Maps:
+    """The map of the cut, and that of the range."""
+
+    before: MapVersion
+    after: MapVersion
+
+
 def sharding_of(one: TableCommit) -> Sharding:
     """That of its rule."""
     if one.target.rule.shard is None:
@@ -77,32 +101,57 @@ def sharding_of(one: TableCommit) -> Sharding:
     return one.target.rule.shard
 
 
-def shard_tables(one: TableCommit) -> list[ShardTable]:
-    """All shards, the rest last. Raises TerminalError, TransientError for what no job can begin with."""
-    context, shards = one.context, sharding_of(one)
+def maps_of(one: TableCommit) -> Maps:
+    """The map that the newest snapshot of the rest is under, and that of all epochs of the range. Raises TerminalError,
+    StorageUnavailable."""
+    shards, context, name = sharding_of(one), one.context, str(one.target.name)
+    try:
+        before = shard_cut.map_in(one.table.state.ancestry if one.table else (), shards)
+    except ValueError as why:
+        raise TerminalError(f"{why}; roll {name} back to before it was written") from why
+    named = {max(before.number, epoch.shards.get(name, 1)) for n, epoch in context.epochs.items() if n > one.above}
+    if len(named) > 1:
+        raise TerminalError(f"epochs of versions {sorted(named)} of the map of {name} are in one part of a range")
+    number = max(named, default=before.number)
+    if number == before.number:
+        return Maps(before, before)
+    after = shard_maps.read(context.store, context.stream, name, shards, number)
+    return Maps(before, after)
+
+
+def shard_tables(one: TableCommit, maps: Maps) -> list[ShardTable]:
+    """The tables of all shards, the rest last. Raises TerminalError, TransientError for what no job can begin with."""
+    context, rest, found = one.context, one.target.name, []
     cut = shard_cut.cut_in(one.table.state.ancestry if one.table else (), context.stream)
-    found = []
-    for name, place in shards.tables.items():
-        if name == shards.rest:
-            found.append(ShardTable(name, one.table, None, context.stream))
-            found[-1].at = found[-1].now  # it is what the cut is told by
-            continue
-        table = context.tables.load(place)
-        state = table.state if table else None
-        shard_cut.check(place, one.target.rule, state)
-        why = ownership.refusal(context.store, (context.stream,), place, state, context.warehouse)
-        if why is not None:
-            raise TerminalError(why)
-        if table is not None:
-            table = finish_retype(context.spark, context.tables, table)
-        found.append(ShardTable(name, table, cut.get(name), context.stream))
-        _check(one, found[-1], str(place))
+    before = {place: name for name, place in maps.before.tables.items()}
+    after = {place: name for name, place in maps.after.tables.items()}
+    for place in sorted({*before, *after} - {rest}):
+        was = before.get(place)
+        table = load_shard(one, place)
+        made = one.outcome.progress if was is None else None
+        at = cut.get(was) if was is not None else None
+        found.append(ShardTable(place, table, at, context.stream, was, after.get(place), made))
+        _check(one, found[-1], str(place), maps.after.number)
+    found.append(ShardTable(rest, one.table, None, context.stream, before[rest], after[rest]))
+    found[-1].at = found[-1].now  # it is what the cut is told by
     return found
 
 
-def _check(one: TableCommit, shard: ShardTable, place: str) -> None:
+def load_shard(one: TableCommit, place: TableName) -> Table | None:
+    """A table of a shard that is no rest. Raises TerminalError for one that is none of this rule's."""
+    context = one.context
+    table = context.tables.load(place)
+    state = table.state if table else None
+    shard_cut.check(place, one.target.rule, state)
+    why = ownership.refusal(context.store, (context.stream,), place, state, context.warehouse)
+    if why is not None:
+        raise TerminalError(why)
+    return table if table is None else finish_retype(context.spark, context.tables, table)
+
+
+def _check(one: TableCommit, shard: ShardTable, place: str, version: int) -> None:
     whole, context, at = one.target.name, one.context, shard.at
-    if shard.progress < shard.since:
+    if shard.made is None and shard.progress < shard.since:
         raise TerminalError(
             f"{place} is at epoch {shard.progress}, and {whole}, whose shard it is, has it at {shard.since}: it was "
             "set back, dropped or made again. Bring back what it was; the changes wait in the log"
@@ -119,7 +168,7 @@ def _check(one: TableCommit, shard: ShardTable, place: str) -> None:
             f"{place} has no snapshot {at.snapshot} any more, from which the changes of {whole} after epoch "
             f"{one.outcome.progress} have to be decided; they wait in the log"
         )
-    shard.strayed = _strayed(one, shard, shard.table)
+    shard.strayed = shard.after is not None and _strayed(one, shard, shard.table, version)
     if not shard.strayed:
         return
     if shard.progress == context.last:  # no fence would tell this commit from its twin's
@@ -135,13 +184,14 @@ def _check(one: TableCommit, shard: ShardTable, place: str) -> None:
         )
 
 
-def _strayed(one: TableCommit, shard: ShardTable, table: Table) -> bool:
-    """Whether who left it ahead had epochs that this range has not, or read them by other settings."""
+def _strayed(one: TableCommit, shard: ShardTable, table: Table, version: int) -> bool:
+    """Whether who left it ahead had epochs that this range has not, or read them by other settings. `version`: of the
+    map of the range."""
     context, ancestry = one.context, table.state.ancestry
     if shard.elsewhere:
         return True
     epochs = (n for n in context.epochs if n > one.above)
-    settings = shard_cut.under(one.target.rule, context.config)
+    settings = shard_cut.under(one.target.rule, context.config, version)
     return bool(
         shard_cut.left_out(context.stream, ancestry, shard.since, epochs)
         or shard_cut.under_others(context.stream, ancestry, shard.since, settings)
@@ -150,11 +200,12 @@ def _strayed(one: TableCommit, shard: ShardTable, table: Table) -> bool:
 
 @dataclass
 class ShardRows:
-    """The rows of a shard at the cut (placement.shard_decision.Shard). `now`: how rows are looked up as they are now;
-    `found`: those that were found at the cut, `times`: of their changes (microseconds)."""
+    """The rows of a shard at the cut (placement.shard_decision.Shard). `now`: how rows are looked up as they are now,
+    `plan` the files for it; `found`: those that were found at the cut, `times`: of their changes (microseconds)."""
 
     shard: ShardTable
     now: Ground
+    plan: Callable[[row_lookup.Wanted], row_lookup.Files]
     memory: DeleteMemory
     found: dict[Key, Row] = field(default_factory=dict)
     times: dict[Key, int | None] = field(default_factory=dict)
@@ -166,34 +217,43 @@ class ShardRows:
 
     def rows(self, keys: Collection[Key] | None) -> Mapping[Key, Row]:
         """As Shard says."""
-        if self.shard.table is None or (keys is not None and not keys):
+        return self._looked(row_lookup.Wanted(self.now.key, keys))
+
+    def holding(self, column: str, fits: Callable[[Any], bool]) -> Mapping[Key, Row]:
+        """As Shard says."""
+        of = next(one for one in self.now.columns if one.name == column)
+        found = self._looked(row_lookup.Wanted(self.now.key, holding=(of, fits)))
+        return {key: row for key, row in found.items() if fits(row.values[column])}
+
+    def _looked(self, wanted: row_lookup.Wanted) -> dict[Key, Row]:
+        if self.shard.table is None or (wanted.keys is not None and not wanted.keys):
             return {}
-        ground = self.now
         if self.shard.ahead:
-            ground = replace(ground, times={}, places={}, spare=[])
-            found = self._earlier(self.shard.table, ground, keys)
+            ground = replace(self.now, times={}, places={}, spare=[])
+            found = self._earlier(self.shard.table, ground, wanted)
         else:
-            found = dict(ground.rows(keys, None))
+            ground = replace(self.now, files=lambda _: self.plan(wanted))
+            found = dict(ground.rows(wanted.keys, None))
         self.found |= found
         self.times |= ground.times
         return found
 
-    def _earlier(self, table: Table, ground: Ground, keys: Collection[Key] | None) -> dict[Key, Row]:
+    def _earlier(self, table: Table, ground: Ground, wanted: row_lookup.Wanted) -> dict[Key, Row]:
         at = self.shard.at
         if at is None:
             return {}
-        wanted = row_lookup.Wanted(ground.key, keys, snapshot=at.snapshot)
-        rows = self.memory.at(table, at.snapshot, ground.columns, wanted)
+        rows = self.memory.at(table, at.snapshot, ground.columns, replace(wanted, snapshot=at.snapshot))
         nowhere = row_lookup.Rows(rows.columns, [""] * len(rows.columns[POSITION]), [0] * len(rows.columns[POSITION]))
         return ground.chosen(nowhere, ground.columns)
 
     def present(self, keys: Collection[Key]) -> Mapping[Key, Row]:
-        """The rows of these keys as they are now, after `rows` of them, all of one that strayed; where they are, `now`
-        tells then."""
-        if self.shard.table is None or not (keys or self.shard.strayed):
+        """The rows of these keys as they are now, after `rows` of them, all of one that strayed or is made; where they
+        are, `now` tells then."""
+        every = self.shard.strayed or self.shard.made is not None
+        if self.shard.table is None or not (keys or every):
             return {}
-        if self.shard.ahead:
-            return self.now.rows(None if self.shard.strayed else keys, None)
+        if self.shard.ahead or every:
+            return self.now.rows(None if every else keys, None)
         return {key: self.found[key] for key in keys if key in self.found}
 
 
@@ -201,15 +261,17 @@ def rows_of(one: TableCommit, shard: ShardTable, key: Sequence[Column], memory: 
     """Its rows under the columns of the whole."""
     table, columns = shard.table, one.plan.columns
 
-    def files(keys: Collection[Key] | None) -> row_lookup.Files:
-        wanted = row_lookup.Wanted(key, keys)
+    def plan(wanted: row_lookup.Wanted) -> row_lookup.Files:
         return row_lookup.Files(wanted) if table is None else row_lookup.plan(one.context.spark, table, wanted, None)
 
     ids = row_lookup.ids_of(table) if table is not None else {}
     holds = table is not None and bool(table.state.properties.get(HELD_IDS))
     # What it remembers is asked of the memory of the whole.
     nothing = (lambda *_: (),) * 5
-    return ShardRows(shard, Ground(key, columns, one.sources, ids, holds, False, b"", files, *nothing), memory)
+    now = Ground(
+        key, columns, one.sources, ids, holds, False, b"", lambda keys: plan(row_lookup.Wanted(key, keys)), *nothing
+    )
+    return ShardRows(shard, now, plan, memory)
 
 
 def plan_of(plan: ColumnPlan, table: Table | None) -> ColumnPlan:

@@ -5,17 +5,23 @@ may reach is brought there from what it is now, behind its own fence; the rest c
 that dies in between leaves some ahead, which the next one finds so.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from firn.changes.decode.row_decoder import OTHERS_LEFT_OUT
 from firn.changes.merge import decoded_rows
 from firn.changes.merge.decide import Before, Decided
 from firn.changes.merge.fold import Key, Row, RowChange
 from firn.changes.metadata_columns import OTHERS_ID
+from firn.changes.placement.map_changes import copies, waiting
 from firn.changes.placement.shard_decision import Decision, ShardedGround, decide_over
+from firn.config.names import TableName
+from firn.config.reach import databases_of
 from firn.errors import TerminalError
-from firn.tables import shard_cut
+from firn.log import layout, shard_maps
+from firn.tables import shard_admission, shard_cut
 from firn.tables.outcome import Outcome
 from firn.tables.shard_cut import At
 from firn.tables.shard_names import SHARDS_AT
@@ -24,6 +30,8 @@ from firn_spark.driver.shard_tables import (
     MOST_EMPTIED,
     ShardRows,
     ShardTable,
+    load_shard,
+    maps_of,
     plan_of,
     rows_of,
     shard_tables,
@@ -42,6 +50,8 @@ from firn_spark.table_commit import TableCommit
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.fence import LostRace
 
+_TRIES = 3  # at the next version of a map, which others may have made
+
 
 class ShardedMirror:
     """One table of several shards, on its way to the end of a range."""
@@ -52,15 +62,16 @@ class ShardedMirror:
         self._changes = changes
         self._memory = memory
         self._log = log
-        self._map = sharding_of(one).map
+        self._maps = maps_of(one)
         self._key = [one.decoding.columns[i] for i in one.decoding.key]
         self._late: dict[bytes, int | None] = {}
-        self._rows = {shard.name: rows_of(one, shard, self._key, memory) for shard in self._shards()}
+        self._former: dict[TableName, ShardRows] = {}
+        self._rows = {shard.place: rows_of(one, shard, self._key, memory) for shard in self._shards()}
         self._new = [decoded_rows.row_change(row, one.decoding) for row in changes.good]
 
     def _shards(self) -> list[ShardTable]:
         """All of them, with the columns that they have in other types than the whole rewritten."""
-        context, found = self._one.context, shard_tables(self._one)
+        context, found = self._one.context, shard_tables(self._one, self._maps)
         for shard in found:
             if shard.table is not None:
                 retyped = plan_of(self._one.plan, shard.table).retyped
@@ -70,23 +81,25 @@ class ShardedMirror:
     @property
     def rest(self) -> ShardRows:
         """The shard that leads."""
-        return self._rows[self._map.rest]
+        return self._rows[self._one.target.name]
 
     def decide(self) -> Decision:
         """What becomes of all keys. Raises as the look-ups, and TerminalError."""
         one, changes = self._one, self._changes
         if changes.truncates:
             self._check_truncate()
+        self._check_moves()
         names = tuple(column.name for column in self._key)
-        ground = ShardedGround(self._rows, _Memory(self), self._map, names)
+        at_the_cut = {one.shard.before: one for one in self._rows.values() if one.shard.before is not None}
+        ground = ShardedGround(at_the_cut, _Memory(self), self._maps.before.map, names)
         try:
             floor = self._memory.said.floor
-            decided = decide_over(ground, self._map, self._new, changes.truncates, one.sources, floor)
+            decided = decide_over(ground, self._maps.after.map, self._new, changes.truncates, one.sources, floor)
         except ValueError as why:
             raise TerminalError(
                 f"{one.target.name}: {why}; take one of them away, it was not Firn that wrote both"
             ) from why
-        strayed = {name: rows.rows(None) for name, rows in self._rows.items() if rows.shard.strayed}
+        strayed = {rows.shard.name: rows.rows(None) for rows in self._rows.values() if rows.shard.strayed}
         return replace(decided, strayed=strayed)
 
     def _check_truncate(self) -> None:
@@ -98,13 +111,59 @@ class ShardedMirror:
                 f"{MOST_EMPTIED:,} that is not there yet"
             )
 
+    def _check_moves(self) -> None:
+        """Of a shard of which a part moves only the rows that do are held here."""
+        whole = {copy.source for copy in copies(self._maps.before.map, self._maps.after.map) if copy.whole}
+        tables = (one.shard.table for one in self._rows.values() if one.shard.before in whole)
+        count = sum(table.state.records for table in tables if table is not None)
+        if count > MOST_EMPTIED:
+            raise TerminalError(
+                f"version {self._maps.after.number} of the map of {self._one.target.name} moves shards of {count:,} "
+                f"rows: of more than {MOST_EMPTIED:,} that is not there yet"
+            )
+
+    def told(self, at: Mapping[str, At]) -> dict[str, str]:
+        """What the rest's snapshot says of the others, and of the map that they are under."""
+        return shard_cut.summary(at, self._maps.after, self._maps.before.number)
+
+    def admit(self, decided: Decision) -> tuple[str, ...]:
+        """Lists the tenants that this range leaves in the rest, for epochs that are sealed from now on, before they are
+        committed: so none is forgotten. -> their names. Raises StorageUnavailable, UnknownOutcome, TerminalError."""
+        one, shards, under = self._one, sharding_of(self._one), self._maps.after
+        rows = (row for row in decided.rows.values() if row is not None)
+        found = {row.values.get(shards.column) for row in rows if under.map.place(row.values) == shards.rest}
+        if not waiting(under.map, found):
+            return ()
+        name, databases = str(one.target.name), databases_of(os.environ)
+        for _ in range(_TRIES):
+            versions = shard_maps.newest(one.context.store, one.context.config)
+            number = versions.get(name, 1)
+            now = under
+            if number > under.number:
+                now = shard_maps.read(one.context.store, one.context.stream, name, shards, number)
+            made_at = layout.instant(datetime.now(UTC))
+            made = shard_admission.admitted(now, shards, found, databases, self._is_free, made_at)
+            if made is None:
+                return ()
+            if shard_maps.put(one.context.store, one.context.stream, name, made):
+                return tuple(sorted(made.map.shards - now.map.shards))
+        return ()  # others were quicker each time: with the tenant's next change
+
+    def _is_free(self, place: TableName) -> bool:
+        try:
+            load_shard(self._one, place)
+        except TerminalError:
+            return False  # somebody else's table: the tenant stays in the rest
+        return True
+
     def bring(self, decided: Decision, seen: Survey, whole: Table) -> dict[str, At]:
         """Commits all shards but the rest. `whole`: the rest's table, with all columns. -> all of them as they are now.
         Raises LostRace, CommitUnknown."""
-        reached = decided.reached | {name for name, one in self._rows.items() if one.shard.ahead}
+        reached = decided.reached | decided.made | {one.shard.name for one in self._rows.values() if one.shard.ahead}
         found: dict[str, At] = {}
-        for name, rows in sorted(self._rows.items()):
-            if rows is self.rest:
+        for rows in self._rows.values():
+            name = rows.shard.after
+            if rows is self.rest or name is None:
                 continue
             now = rows.shard.now
             if name in reached and rows.shard.progress < self._one.context.last:
@@ -115,9 +174,9 @@ class ShardedMirror:
 
     def _bring(self, rows: ShardRows, decided: Decision, seen: Survey, whole: Table) -> At:
         one, shard = self._one, rows.shard
-        place = self._map.homes[shard.name].table
+        place = str(shard.place)
         fed = tuple(source for source in whole.state.sources if source is not None)
-        target = replace(one.target, name=type(one.target.name).parse(place), sources=fed, names={})
+        target = replace(one.target, name=shard.place, sources=fed, names={})
         outcome = Outcome(place, fed, progress=shard.progress)
         planned = replace(one.planned, columns=plan_of(one.plan, shard.table))
         part = replace(one, target=target, table=shard.table, planned=planned, outcome=outcome, feeds=None, read=None)
@@ -128,8 +187,8 @@ class ShardedMirror:
             raise LostRace(f"{place} moved while its rows were looked up")
         written = self.write(rows, decided, table, shape)
         epochs = (n for n in one.context.epochs if n > one.above)
-        settings = shard_cut.under(one.target.rule, one.context.config)
-        told = part.summary() | shard_cut.taken(epochs, settings, whole=shard.strayed)
+        settings = shard_cut.under(one.target.rule, one.context.config, self._maps.after.number)
+        told = part.summary() | shard_cut.taken(epochs, settings, whole=shard.strayed or shard.made is not None)
         by_rows.land(one.context.spark, table, written, snapshot, told, one.context.stream)
         return At(_landed(table, one.context.stream, one.context.last), one.context.last, one.context.stream)
 
@@ -171,9 +230,29 @@ class ShardedMirror:
             if SHARDS_AT in ancestry[-1] or found.parentId() is None:
                 break
             above = int(found.parentId())
-        for name, at in shard_cut.cut_in(ancestry, self._one.context.stream).items():
-            if name in self._rows:
-                yield self._rows[name], at.snapshot
+        named = shard_cut.cut_in(ancestry, self._one.context.stream)
+        places = self._places(shard_cut.version_in(ancestry)) if named else {}
+        for name, at in named.items():
+            if name in places:
+                yield self._there(places[name]), at.snapshot
+
+    def _places(self, number: int) -> Mapping[str, TableName]:
+        """Where the shards lay under a version of the map."""
+        known = next((one for one in (self._maps.before, self._maps.after) if one.number == number), None)
+        one = self._one
+        if known is None:
+            name = str(one.target.name)
+            known = shard_maps.read(one.context.store, one.context.stream, name, sharding_of(one), number)
+        return known.tables
+
+    def _there(self, place: TableName) -> ShardRows:
+        """A table of a shard, of a former one too."""
+        if place in self._rows:
+            return self._rows[place]
+        if place not in self._former:
+            shard = ShardTable(place, load_shard(self._one, place), None, self._one.context.stream, None, None)
+            self._former[place] = rows_of(self._one, shard, self._key, self._memory)
+        return self._former[place]
 
     def log(self, keys: Collection[Key]) -> Sequence[RowChange]:
         """All changes of these keys that the log holds."""

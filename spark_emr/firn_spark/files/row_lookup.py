@@ -32,8 +32,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Limits:
-    """How much one process looks through: data files, or files of deletes; rows whose keys are looked at; rows of a
-    look-up without keys; bytes of delete files, which are held as a whole."""
+    """How much one process looks through: data files, or files of deletes; rows whose keys are looked at, and of a
+    look-up without keys; bytes of delete files."""
 
     files: int = 400
     rows: int = 100_000_000
@@ -67,6 +67,7 @@ class Wanted:
     between: tuple[Any, Any] | None = None
     prefix: int | None = None
     bounds: bool = False
+    holding: tuple[Column, Callable[[Any], bool]] | None = None  # of all rows those whose value in this column fits
 
     @property
     def every(self) -> bool:
@@ -86,9 +87,9 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Files:
-    """The data files of one snapshot that may hold the wanted rows, and the delete files that may name rows of them: a
-    position delete names its data file. `defaults`: defaults_in; `ends`: what bounds tell of the key's first column, of
-    files that are planned before the values are known; `home`: where the table lies."""
+    """The data files of one snapshot that may hold the wanted rows, and the delete files that may name rows of them.
+    `defaults`: defaults_in; `ends`: what bounds tell of the key's first column, before the values are known; `home`:
+    where the table lies."""
 
     wanted: Wanted
     files: Sequence[str] = ()
@@ -193,8 +194,7 @@ def _check(limits: Limits, wanted: Wanted, files: int, rows: int) -> None:
 
 
 def read(files: Files, ids: Mapping[str, int], columns: Sequence[Column]) -> Rows:
-    """The wanted rows with these columns (and those of the key); columns that the table lacks are null. `ids`:
-    ids_of."""
+    """The wanted rows with these columns and those of the key, null where the table lacks one. `ids`: ids_of."""
 
     def one(file: pq.ParquetFile, path: str, gone: pa.Array) -> Rows:
         return _matching(file, path, files, columns, ids, gone)
@@ -286,6 +286,8 @@ def _matching(
         for group in range(file.num_row_groups):
             held = RowGroup(file, group, names, files.defaults)
             chosen = left(pa.array(_places(wanted, held), pa.int64()), first, gone)
+            if wanted.holding is not None:
+                chosen = chosen.filter(list(map(wanted.holding[1], some_values(held, wanted.holding[0], chosen))))
             places = chosen.to_pylist()
             for name, one in all_columns.items() if places else ():
                 result.columns[name] += some_values(held, one, chosen)

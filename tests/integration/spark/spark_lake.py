@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from firn.auth.catalog_secret import catalog_environment
 from firn.config.names import TableName
 from firn.ingest import accept
-from firn.log import cuts, epochs, published_configs
+from firn.log import cuts, epochs, published_configs, shard_maps
 from firn.log.store import open_store
 from firn_lake.catalogs.catalog import open_catalog
 from firn_local.environment import CLOUD_JARS
@@ -113,7 +113,9 @@ class Lake:
         self.now += timedelta(seconds=1)
         found = epochs.candidates(self.store, self.stream, self.now, above=cuts.newest(self.store, self.stream))
         nonce = f"{self.deployment}{found.next_n}"  # dispatch draws them by chance
-        epoch = epochs.seal(self.store, self.stream, found, now=self.now, config=self.config.sha, nonce=nonce)
+        shards = shard_maps.newest(self.store, self.config.streams[self.stream])
+        config = self.config.sha
+        epoch = epochs.seal(self.store, self.stream, found, now=self.now, config=config, nonce=nonce, shards=shards)
         assert epoch is not None
         return epoch.n
 

@@ -25,6 +25,7 @@ from moto.s3.models import s3_backends
 from examples.sources.postgres import Postgres
 from firn.backfill import backfill_request, chunk_plan
 from firn.changes.envelopes.parser import parse
+from firn.changes.placement.map_changes import admit
 from firn.ingest import accept
 from firn.log import (
     attempts,
@@ -36,8 +37,9 @@ from firn.log import (
     pulls,
     query_usage,
     read_records,
+    shard_maps,
     table_health,
-)  # fmt: skip
+)
 from firn.log.batches import FORMAT
 from firn.log.holds import Quarantine
 from firn.log.store import Store, open_store
@@ -87,8 +89,13 @@ alerts:
           late: {on: freshness, tables: [bank.orders]}, all: {on: freshness}}
 streams:
   shop: {job: shop, commit: {every: 1s}, rate: 5MB/s,
-         tables: {public.orders: {to: shop.orders, key: [id], care: {tier: {cold_after: 30d}}}}}
-  bank: {job: bank, commit: {every: 1s}, rate: 5MB/s, tables: {public.orders: {to: bank.orders, key: [id]}}}
+         tables: {public.orders: {to: shop.orders, key: [id], care: {tier: {cold_after: 30d}}},
+                  public.lots: {to: 'shop.lots_{shard}', key: [id], columns: {w: string},
+                                shard: {by: tenant(w), most: 9}}}}
+  bank: {job: bank, commit: {every: 1s}, rate: 5MB/s,
+         tables: {public.orders: {to: bank.orders, key: [id]},
+                  public.lots: {to: 'bank.lots_{shard}', key: [id], columns: {w: string},
+                                shard: {by: tenant(w), most: 9}}}}
   signed: {auth: {by: api_key, secret: 'secretsmanager:firn/local/signed'}, tables: {t: {to: s.t}}}
   keyed: {auth: {by: api_key, secret: 'ssm:/firn/local/keyed'}, tables: {t: {to: k.t}}}
   clicks: {envelope: rows, tables: {t: {to: c.t, mode: append}},
@@ -313,6 +320,11 @@ def jobs(ground: Ground, stream: str, go: Callable[[dict[str, Any]], dict[str, A
     function that is looked at, which takes the end of a run as its reason."""
     store = open_store(ground.about["staging"])
     at = "2026-03-01T00:00:00.000Z"
+    rule = published_configs.load(store, published_configs.current_sha(store)).streams[stream].tables[1]
+    assert rule.shard is not None
+    first_map = shard_maps.read(store, stream, rule.to, rule.shard, 1)
+    made = first_map.next(admit(first_map.map, {"a": rule.shard.home("a")}), at, "a")
+    assert shard_maps.put(store, stream, rule.to, made)
     # A run of another range is there first, so that its end can be told.
     first = {"applicationId": ground.application, "name": f"firn-{stream}-1-1-9", "clientToken": stream}
     driver = {"sparkSubmit": {"entryPoint": str(ground.folder / "job.py"), "entryPointArguments": ["--stream", stream]}}

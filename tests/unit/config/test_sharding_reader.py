@@ -78,7 +78,9 @@ def test_each_way_is_read(shard: str, to: str, shards: tuple[str, ...]) -> None:
         ("{by: range(n), at: ['10', '010']}", "'010' stands behind '10'"),
         ("{by: range(n), at: [x]}", "'x' is no long; write whole numbers"),
         ("{by: geographic(tenant_id), to: [de]}", "is no list of values with their shards; write to: {de: eu"),
-        ("{by: tenant(tenant_id), tenants: [a], most: 3}", f"{RULE}.shard.most: is not there yet"),
+        ("{by: tenant(tenant_id), tenants: [a], most: 0}", "'0' is not a whole number from 1 to 99; write 50"),
+        ("{by: tenant(tenant_id), tenants: [a, b], most: 1}", "is less than the 2 tenants that are listed; write 2"),
+        ("{by: hash(n), count: 3, most: 3}", "is a setting of tenant, not of hash; leave it out"),
         ("{by: hash(n), count: 3, lanes: 2}", f"{RULE}.shard.lanes: is not there yet"),
     ],
 )
@@ -198,12 +200,13 @@ def test_a_name_for_all_shards_is_nobody_elses(shard: str, more: str, words: str
     assert words in str(error.value)
 
 
-def test_how_a_table_is_sharded_can_not_change_yet() -> None:
+def test_how_a_table_is_sharded_does_not_change_by_the_file() -> None:
     plain = TEXT.replace("'{shard}.orders'", "rest.orders").replace("        shard: SHARD\n", "")
     check_schemas(read(), read(), "firn.yaml")
     check_schemas(parse(plain), parse(plain), "firn.yaml")
     wider = TEXT.replace("n: long", "n: int")
     by_n = "{by: hash(n), count: 2}"
+    check_schemas(read(), read(TENANTS.replace("}", ", most: 9}")), "firn.yaml")
     check_schemas(parse(wider.replace("SHARD", by_n)), read(by_n), "firn.yaml")
     for old, new in (
         (read(), parse(plain)), (parse(plain), read()), (read(by_n), parse(wider.replace("SHARD", by_n))),
@@ -213,7 +216,7 @@ def test_how_a_table_is_sharded_can_not_change_yet() -> None:
         (parse(plain.replace("rest.orders", "acme.orders")), read()),
         (read(), parse(plain.replace("  shop:", "  other:"))),
     ):  # fmt: skip
-        with pytest.raises(ConfigError, match="is sharded can't change yet"):
+        with pytest.raises(ConfigError, match=r"is sharded (does not change by firn.yaml|is not changed)"):
             check_schemas(old, new, "firn.yaml")
 
 

@@ -6,6 +6,9 @@ from dataclasses import replace
 import pytest
 
 from firn.changes.decode.types import INT, LONG, STRING
+from firn.changes.placement.map_changes import merge, split
+from firn.changes.placement.shard_map import Home
+from firn.config.map_document import MapVersion
 from firn.config.model import StreamConfig, TableRule
 from firn.config.names import TableName
 from firn.config.sharding import Sharding
@@ -15,14 +18,16 @@ from firn.tables.shard_cut import (
     check,
     cut_in,
     left_out,
+    map_in,
+    map_of,
     properties,
-    shards_of,
     summary,
     taken,
     under,
     under_others,
+    version_in,
 )
-from firn.tables.shard_names import SHARD_OF, SHARDS, SHARDS_AT, shard_in
+from firn.tables.shard_names import SHARD_OF, SHARDS, SHARDS_AT, SHARDS_MAP, shard_in
 from firn.tables.table_state import TableState
 
 PLAIN = TableRule("public.orders", "rest.orders", ("id",))
@@ -43,9 +48,7 @@ def test_tables_say_what_they_are() -> None:
     rest, other = properties(REST, rule(TENANTS)), properties(A, rule(TENANTS))
     assert (list(rest), other) == ([SHARDS], {SHARD_OF: "rest.orders"})
     assert properties(REST, PLAIN) == {}
-    assert shards_of(rest) == (A, TableName("b", "orders"))
-    assert shards_of(properties(REST, rule(HASHED))) == (TableName("s0", "orders"), TableName("s1", "orders"))
-    assert shards_of(other) == ()
+    assert map_of(state(other)) is None
     assert (shard_in({}), shard_in(other)) == (None, "a shard of rest.orders")
 
 
@@ -61,11 +64,11 @@ def test_only_its_own_tables_are_taken_for_a_rules() -> None:
         check(REST, PLAIN, state(rest))
     with pytest.raises(TerminalError, match="is a shard of rest"):
         check(A, PLAIN, state(other))
-    with pytest.raises(TerminalError, match="can't change yet"):
+    with pytest.raises(TerminalError, match="changes by firn shards alone"):
         check(REST, rule(HASHED), state(rest))
     wider = Sharding("hash", "n", "{shard}.orders", count=2, kind=LONG)
     check(REST, rule(wider), state(properties(REST, rule(HASHED))))
-    with pytest.raises(TerminalError, match="can't change yet"):
+    with pytest.raises(TerminalError, match="changes by firn shards alone"):
         check(REST, rule(HASHED), state(properties(REST, rule(wider))))
 
 
@@ -74,6 +77,32 @@ def test_the_newest_snapshot_that_names_shards_is_the_cut() -> None:
     assert cut_in([{}, summary(at), summary({})], "s") == at
     assert cut_in([{}], "s") == {}
     assert cut_in([{SHARDS_AT: '{"a": [7, 3]}'}], "s") == {"a": At(7, 3, "s")}
+
+
+def test_a_tables_snapshots_say_which_map_it_is_under_though_its_column_was_promoted() -> None:
+    first = MapVersion(HASHED.map)
+    rest = state(properties(REST, rule(HASHED)))
+    found = map_of(rest)
+    assert found is not None
+    assert (found.number, list(found.tables.values())[-1], "firn.shards.map" in summary({}, first)) == (1, REST, False)
+    wider = replace(HASHED, kind=LONG)
+    second = MapVersion(wider.map).next(split(wider.map, "s1", "new", Home("new.orders")), "", "a test")
+    third = second.next(merge(second.map, ["new"], "s0"), "", "a test")
+    ancestry = [{}, summary({}, third, 3), summary({}, third, 2), summary({}, second, 1), summary({}, first)]
+    assert [SHARDS_MAP in one for one in ancestry] == [False, False, True, True, False]
+    assert map_of(replace(rest, ancestry=tuple(ancestry))) == third
+    assert map_in(ancestry, wider) == third
+    assert map_in(ancestry[3:], wider) == second
+    assert [version_in(ancestry[n:]) for n in range(5)] == [3, 3, 3, 2, 1]
+    assert third.left == {"new.orders"}
+    with pytest.raises(ValueError, match=r"the map in the snapshots of rest.orders is of a column of long"):
+        map_in(ancestry, HASHED)
+
+
+def test_what_was_decided_under_another_map_is_under_other_settings() -> None:
+    settings = StreamConfig("s", ())
+    assert under(rule(TENANTS), settings, 1) == under(rule(TENANTS), settings)
+    assert under(rule(TENANTS), settings, 2) != under(rule(TENANTS), settings)
 
 
 def test_epochs_that_a_dead_job_left_are_found() -> None:

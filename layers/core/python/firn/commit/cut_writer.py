@@ -9,7 +9,7 @@ from firn.log import cuts, epochs, layout
 from firn.quarantine import rules as rules
 from firn.quarantine.rules import High
 from firn.tables.outcome import COUNTS, Outcome
-from firn.tables.shard_cut import cut_in
+from firn.tables.shard_cut import cut_in, map_in
 from firn.tables.table_state import TableState, epoch_of
 
 
@@ -71,13 +71,15 @@ def _as_before(work: Work) -> dict[str, int]:
 
 def _shards(work: Work, there: Mapping[TableName, TableState]) -> dict[str, int]:
     """The tables of shards, as their rest names them."""
-    return {
-        str(rule.shard.tables[name]): at.snapshot
-        for rule in work.settings.tables
-        if rule.shard is not None and (state := there.get(rule.shard.tables[rule.shard.rest])) is not None
-        for name, at in cut_in(state.ancestry, work.stream).items()
-        if name in rule.shard.tables
-    }
+    found: dict[str, int] = {}
+    for rule in work.settings.tables:
+        state = None if rule.shard is None else there.get(TableName.parse(rule.to))
+        if rule.shard is None or state is None:
+            continue
+        places = map_in(state.ancestry, rule.shard).tables
+        named = cut_in(state.ancestry, work.stream)
+        found |= {str(places[name]): at.snapshot for name, at in named.items() if name in places}
+    return found
 
 
 def _progress(work: Work, states: Mapping[TableName, TableState | None]) -> dict[str, int]:

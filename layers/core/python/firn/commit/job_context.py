@@ -5,12 +5,12 @@ from dataclasses import dataclass, field, replace
 
 from firn.commit import table_limit
 from firn.commit.lake import Lake
-from firn.commit.range_parts import Part, bounded, events_of, parts
+from firn.commit.range_parts import Part, bounded, by_map, events_of, parts
 from firn.config.model import Config, StreamConfig
 from firn.config.names import TableName
 from firn.config.pipelines import Pipeline
 from firn.errors import EventError, FirnError
-from firn.log import cuts, epochs, holds, published_configs
+from firn.log import cuts, epochs, holds, published_configs, shard_maps
 from firn.log.epochs import RENUMBERED, Epoch
 from firn.log.holds import Quarantines
 from firn.log.store import Store
@@ -61,7 +61,7 @@ class Work:
     @property
     def unseen(self) -> frozenset[str]:
         """The tables of the cut before that were not looked at: the next one says the same of them."""
-        every = (self.before.known if self.before else frozenset()) - shards_beside(self.settings)
+        every = (self.before.known if self.before else frozenset()) - shards_beside(self.store, self.settings)
         return every - {str(name) for name in self.states}
 
     @property
@@ -139,10 +139,10 @@ def look(store: Store, lake: Lake, stream: str, first: int, last: int) -> Work:
         raise FirnError(f"the configuration {config.sha[:12]} has no stream {stream}; epoch {last} was sealed under it")
     high = before.high if before else None
     settings = replace(settings, commits=rules.tells_commits(high, settings.generation))
-    mine = {n: epoch for n, epoch in sealed.items() if n > rules.covered(before)}
+    mine = shard_maps.under({n: epoch for n, epoch in sealed.items() if n > rules.covered(before)})
     lake.expect(settings, mine)
     sources = {n: frozenset(epoch.tables) for n, epoch in mine.items()}
-    known_to = (before.known if before else frozenset()) - shards_beside(settings)
+    known_to = (before.known if before else frozenset()) - shards_beside(store, settings)
     log = list(judged(store, settings, config, mine, known, rules.covered(before)))
     refused = table_limit.refused(known_to, log)
     pipelines = {n: own.pipelines for n, own, _ in log}
@@ -168,6 +168,7 @@ def look(store: Store, lake: Lake, stream: str, first: int, last: int) -> Work:
         standings[name] = replace(stand, done=max(stand.done, known.begun))
     touched, split = _touched(own, sources), parts(refused, sources, pipelines)
     if any(rule.shard for rule in settings.tables):
+        split = by_map(split, {n: epoch.shards for n, epoch in mine.items()})
         split = bounded(split, {n: events_of(epoch) for n, epoch in mine.items()})
     return Work(
         store, lake, stream, last, config, settings, before, known, mine, touched, states, standings, foreign, split,
@@ -188,10 +189,12 @@ def _looked_at(
     return in_turn(every, before.n, last) | {name for name in every if name in rests or str(name) in held}
 
 
-def shards_beside(settings: StreamConfig) -> frozenset[str]:
-    """The tables of shards but for their rests', which stand for them."""
-    sharded = (rule.shard for rule in settings.tables if rule.shard is not None)
-    return frozenset(str(table) for one in sharded for name, table in one.tables.items() if name != one.rest)
+def shards_beside(store: Store, settings: StreamConfig) -> frozenset[str]:
+    """The tables of shards, former ones too, but for their rests', which stand for them. Raises StorageUnavailable, and
+    TerminalError for a map that can't be read."""
+    sharded = [rule for rule in settings.tables if rule.shard is not None]
+    first = {str(table) for rule in sharded if rule.shard is not None for table in rule.shard.tables.values()}
+    return (shard_maps.ever(store, settings) | first) - {rule.to for rule in sharded}
 
 
 def judged(

@@ -40,6 +40,16 @@ def parts(
     return tuple(found)
 
 
+def by_map(found: Iterable[Part], versions: Mapping[int, Mapping[str, int]]) -> tuple[Part, ...]:
+    """The parts in parts all of whose epochs are under the same versions of the maps of shards. `versions`: those that
+    each epoch is under."""
+    return tuple(
+        replace(part, epochs=tuple(some))
+        for part in found
+        for _, some in groupby(part.epochs, key=lambda n: versions.get(n, {}))
+    )
+
+
 def bounded(
     found: Iterable[Part], events: Mapping[int, int], most: int | None = None, ahead: int = 0
 ) -> tuple[Part, ...]:

@@ -4,11 +4,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from firn.commit.job_context import Work
-from firn.commit.range_parts import Part, bounded, events_of
+from firn.commit.range_parts import Part, bounded, by_map, events_of
 from firn.config.model import StreamConfig
 from firn.config.names import TableName
 from firn.errors import ConfigError
-from firn.log import epochs
+from firn.log import epochs, shard_maps
 from firn.log.epochs import Epoch
 from firn.tables.failures import Kind
 from firn.tables.outcome import Outcome
@@ -24,7 +24,7 @@ def brought(
     if table in work.foreign:
         yield upto, _failed(table, work.foreign[table], "terminal", work.sources(table))
         return
-    sealed = {epoch.n: epoch for epoch in epochs.read_range(work.store, work.stream, done + 1, upto)}
+    sealed = shard_maps.under({one.n: one for one in epochs.read_range(work.store, work.stream, done + 1, upto)})
     if len(sealed) < upto - done:
         missing = next(n for n in range(done + 1, upto + 1) if n not in sealed)
         yield upto, _failed(table, f"epoch {missing} is no longer in the log", "expired")
@@ -76,6 +76,7 @@ def _sharded(
     ahead = max((state.progress(work.stream) for state in work.shards.get(table, ())), default=0)
     by = {epoch.n: epoch for epoch in sealed}
     whole = [Part(tuple(by), frozenset())] if by else []
+    whole = list(by_map(whole, {n: one.shards for n, one in by.items()}))
     parts = [part.epochs for part in bounded(whole, {n: events_of(one) for n, one in by.items()}, ahead=ahead)]
     some = [([by[n] for n in part if n in mine], part[-1]) for part in parts]
     return [(found, end) for found, end in some if found]

@@ -30,7 +30,10 @@ def _with_shards(work: Work) -> Work:
     mine = {rest: rule for rule in rules if (rest := TableName.parse(rule.to)) in rests}
     if not mine:
         return work
-    found = {rest: _states(work, shards_beside(replace(work.settings, tables=(rule,)))) for rest, rule in mine.items()}
+    found = {
+        rest: _states(work, shards_beside(work.store, replace(work.settings, tables=(rule,))))
+        for rest, rule in mine.items()
+    }
     return replace(work, shards=found)
 
 

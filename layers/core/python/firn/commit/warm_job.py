@@ -2,8 +2,8 @@
 
 Spark starts once, and under load changes wait seconds instead of the schedule's minute. The job seals with dispatch's
 own code, for all streams that share its runs, and ends so that no epoch falls between it and its successor
-(log/job_closed_marker.py). It also ends when the stack is paused, and when the configuration changes: what it may
-touch was fixed under the one that it was started with (runs/session_policy.py). A round that
+(log/job_closed_marker.py). It also ends when the stack is paused, and when the configuration or a map of shards
+changes: what it may touch was fixed under those that it was started with (runs/session_policy.py). A round that
 fails ends it: what is sealed by then is dispatch's again, with its attempts.
 
 Views have their turn at the end of a round. However long they take, no change waits for more than one of them: what
@@ -25,7 +25,8 @@ from firn.config.model import Config, StreamConfig
 from firn.dispatch.dispatcher import OutdatedConfig, Terms, dispatch
 from firn.dispatch.schema_ranges import of_one_schema
 from firn.errors import FirnError
-from firn.log import cuts, epochs, holds, job_closed_marker
+from firn.log import cuts, epochs, holds, job_closed_marker, shard_maps
+from firn.log.epochs import Epoch
 from firn.log.store import Store
 from firn.runs.job_runs import run_name
 
@@ -69,8 +70,7 @@ def run(
     except FirnError as error:
         log({"stream": stream, "status": "failed", "error": f"what was committed can't be read again: {error}"})
         return 1
-    under = begun.config if begun else None
-    job = _Lingering(store, lake, config, paused, stream, log, clock, shared=attempt == 1, under=under)
+    job = _Lingering(store, lake, config, paused, stream, log, clock, shared=attempt == 1, begun=begun)
     code = job.until_idle()
     try:
         job_closed_marker.close(store, run_name(stream, first, last, attempt))
@@ -102,11 +102,12 @@ class _Lingering:
         log: Log,
         clock: Clock,
         shared: bool,
-        under: str | None,
+        begun: Epoch | None,
     ) -> None:
         self._store, self._lake, self._config, self._paused = store, lake, config, paused
         self._stream, self._log, self._clock, self._shared = stream, log, clock, shared
-        self._under = under
+        self._begun = begun
+        self._under = begun.config if begun else None
         # What a round found waiting and could not bring to a cut: to try that again at once would change nothing.
         self._left: dict[str, tuple[int, int]] = {}
         self._views: dict[str, ViewTurn] = {}
@@ -191,14 +192,16 @@ class _Lingering:
 
     def _turn(self, config: Config, stream: StreamConfig) -> tuple[bool, int]:
         policy = replace(stream.commit, every_seconds=stream.commit.fresh_seconds)
-        terms = Terms(config.sha, policy, stream.generation)
+        terms = Terms(config.sha, policy, stream.generation, sharded=shard_maps.sharded(stream))
         done = dispatch(self._store, stream.name, None, now=self._clock.now(), terms=terms, tick=timedelta())
         if done.pending is None or done.held or self._left.get(stream.name) == done.pending:
             return False, 0
         first, last = done.pending
         newest = epochs.read(self._store, stream.name, last)
-        if newest is None or newest.config != self._under:
+        if newest is None or self._begun is None or newest.config != self._under:
             return False, 0  # sealed by dispatch meanwhile: the next job's
+        if not shard_maps.may_serve(stream, self._begun, newest):
+            return False, 0
         held = holds.read_all(self._store, stream.name).epochs
         waiting = [one for one in epochs.read_range(self._store, stream.name, first, last) if one.n not in held]
         if len(of_one_schema(self._store, stream.name, waiting)) < len(waiting):

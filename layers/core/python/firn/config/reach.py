@@ -69,7 +69,7 @@ def barred(namespace: str, databases: Sequence[str]) -> str | None:
 
     A namespace of which only a pattern is known is barred if no name that fits it can be among them.
     """
-    if not databases or any(_meet(namespace, one) for one in databases):
+    if not databases or any(meet(namespace, one) for one in databases):
         return None
     return (
         f"the namespace {namespace} is not one of GlueDatabases ({', '.join(databases)}), the databases that this "
@@ -98,12 +98,12 @@ def _namespace(rule: TableRule) -> str:
 
 
 @cache
-def _meet(one: str, other: str) -> bool:
+def meet(one: str, other: str) -> bool:
     """Whether some name fits both patterns: `*` is any run of characters and `?` any one, as in the ARNs of IAM."""
     if one.startswith("*"):
-        return _meet(one[1:], other) or (other != "" and _meet(one, other[1:]))
+        return meet(one[1:], other) or (other != "" and meet(one, other[1:]))
     if other.startswith("*"):
-        return _meet(other, one)
+        return meet(other, one)
     if not one or not other:
         return one == other
-    return (one[0] == other[0] or "?" in (one[0], other[0])) and _meet(one[1:], other[1:])
+    return (one[0] == other[0] or "?" in (one[0], other[0])) and meet(one[1:], other[1:])

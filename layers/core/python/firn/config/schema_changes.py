@@ -35,7 +35,8 @@ def _narrowed(old: StreamConfig, new: StreamConfig) -> Iterator[str]:
 
 
 def _sharded(old: Config, new: Config) -> Iterator[str]:
-    """How a table is sharded can't change yet, whichever of its tables or streams another rule names."""
+    """How a table is sharded changes by `firn shards` alone, whichever of its tables or streams another rule names: its
+    rows have to go over, which no published file does."""
     before = {table: rule for stream in old.streams.values() for rule in stream.tables for table in _tables(rule)}
     for stream in new.streams.values():
         for rule in stream.tables:
@@ -47,10 +48,18 @@ def _sharded(old: Config, new: Config) -> Iterator[str]:
                 same = was is now
             else:
                 promoted = was.kind is not None and now.kind is not None and promotable(was.kind, now.kind)
-                same = promoted and replace(was, kind=None, whole="") == replace(now, kind=None, whole="")
+                same = promoted and replace(was, kind=None, most=0, whole="") == replace(
+                    now, kind=None, most=0, whole=""
+                )
             if not same:
                 where = f"streams.{stream.name}.tables.{rule.source}.shard"
-                yield f"{where}: how {met.to} is sharded can't change yet; write it as it was, or another `to`"
+                if was is None or now is None:
+                    yield f"{where}: whether {met.to} is sharded is not changed; write it as it was, or another `to`"
+                    continue
+                yield (
+                    f"{where}: how {met.to} is sharded does not change by firn.yaml, which says how it began; write it "
+                    f"as it was and run firn shards split, merge or move {met.to}, or write another `to`"
+                )
 
 
 def _tables(rule: TableRule) -> tuple[str, ...]:

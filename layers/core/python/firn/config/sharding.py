@@ -12,6 +12,8 @@ from firn.changes.placement.shard_values import By, bound_of, check_listed, misf
 from firn.config.model import TableRule
 from firn.config.names import TableName, is_reserved, too_long
 
+MOST: Final = 100
+"""Shards of a table: each commit names them all."""
 _BY: Final = re.compile(r"\s*([A-Za-z]+)\s*\(\s*(.*?)\s*\)\s*", re.DOTALL)
 _KINDS: Final[tuple[By, ...]] = ("hash", "range", "tenant", "geographic")
 _HOW: Final = "write hash(column), range(column), tenant(column) or geographic(column)"

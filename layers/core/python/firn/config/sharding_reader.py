@@ -1,6 +1,7 @@
 """`shard:` of a rule, and what a rule with shards may say besides (docs/adr/0104-shards.md)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -9,18 +10,16 @@ from firn.config.epoch_limits import Caps
 from firn.config.model import ColumnDeclaration, StreamConfig, TableRule
 from firn.config.names import TableName
 from firn.config.problems import Section, shown
-from firn.config.sharding import Sharding, parse_by
+from firn.config.reach import meet
+from firn.config.sharding import MOST, Sharding, parse_by
 from firn.config.yaml_tree import Entries, Scalar
 from firn.errors import EventError
 
-MOST: Final = 100
-"""Shards of a table: each commit names them all."""
 EPOCH_BYTES: Final = 8_000_000
 EPOCH_EVENTS: Final = 12_500
 """That an epoch of a stream with such a table holds, but where a backlog makes it larger (epoch_limits)."""
-_KEYS: Final = ("by", "count", "at", "tenants", "to", "else", "whole")
+_KEYS: Final = ("by", "count", "at", "tenants", "most", "to", "else", "whole")
 _LATER: Final = {
-    "most": "is not there yet: tenants that are listed become shards, and others stay in the rest; leave it out",
     "lanes": "is not there yet: one job commits all shards; leave it out",
 }
 # What a rule says beside its shards, and these can do.
@@ -29,6 +28,7 @@ _WITH_SHARDS: Final = frozenset(
     | {"target_file_size", "care", "ignore"}
 )
 _AS_IT_IS: Final = {"write": "merge-on-read", "update": "replace"}
+_NAMED: Final = re.compile(r"\{[a-z]+\}")
 _EXAMPLE: Final = "shard: {by: tenant(tenant_id), tenants: [acme]}"
 
 
@@ -57,9 +57,18 @@ def read_sharding(
         )
         return None
     tenants = [item.text for item in below.texts("tenants", "tenants: [acme, umbrella]")]
-    if way == "tenant" and not tenants:
-        below.note("tenants", "is missing; write those that have a table of their own, such as tenants: [acme]")
+    most = below.integer("most", 1, MOST - 1, 50) if below.has("most") else 0
+    if way == "tenant" and not tenants and not below.has("most"):
+        below.note(
+            "tenants", "is missing; write those that have a table of their own, such as tenants: [acme], or most: 50 "
+            "for as many as appear"
+        )  # fmt: skip
         return None
+    if most and way != "tenant":
+        below.note("most", f"is a setting of tenant, not of {way}; leave it out")
+        return None
+    if most and most < len(tenants):
+        below.note("most", f"is less than the {len(tenants)} tenants that are listed; write {len(tenants)} or more")
     if way != "tenant" and tenants:
         below.note("tenants", f"is a setting of tenant, not of {way}; leave it out")
         return None
@@ -74,6 +83,7 @@ def read_sharding(
             at=tuple(item.text for item in below.texts("at", "at: ['2026-01-01']")),
             values={name: name for name in tenants} if way == "tenant" else _places(below),
             rest=below.text("else", "rest") or "rest",
+            most=most,
             kind=types.storable(declared.type),
             whole=below.text("whole", "shop.orders") or "",
         )
@@ -142,6 +152,11 @@ def check_sharded(section: Section, streams: Mapping[str, StreamConfig]) -> None
                 why = f"makes {met} a shard, and {shown(its.source)} feeds it too; write another `to`"
                 at.note("shard", why)
                 break
+        if shards.most and (named := _in_the_way(shards, [*exact, *(its.to for its in patterns)], names)):
+            at.note(
+                "shard",
+                f"says `most`, and a tenant's table might be {named}, which another rule feeds; write another `to`",
+            )
         for pipeline in stream.pipelines:
             if _rule_for(stream, pipeline.source) is rule:
                 own.section("pipelines").section(pipeline.name).note(
@@ -193,6 +208,16 @@ def _rule_for(stream: StreamConfig, source: str) -> TableRule | None:
 
 def _fills(rule: TableRule, table: TableName) -> bool:
     return rule.feeds(table) if rule.shard is None else table in rule.shard.tables.values()
+
+
+def _in_the_way(shards: Sharding, tables: Iterable[str], own: Collection[TableName]) -> str | None:
+    """A table of another rule, or the name of such, that a tenant who appears could have."""
+    mine, known = _NAMED.sub("*", shards.to).partition("."), {str(name) for name in own}
+    for table in tables:
+        theirs = _NAMED.sub("*", table).partition(".")
+        if table not in known and meet(mine[0], theirs[0]) and meet(mine[2], theirs[2]):
+            return table
+    return None
 
 
 def _filling(streams: Iterable[StreamConfig]) -> tuple[Mapping[str, list[TableRule]], list[TableRule]]:

@@ -13,11 +13,11 @@ from typing import Final
 
 import msgspec
 
-from firn.config.model import CommitPolicy
+from firn.config.model import CommitPolicy, StreamConfig
 from firn.dispatch.retry_policy import Step, next_step
 from firn.dispatch.schema_ranges import of_one_schema
 from firn.errors import FirnError, TransientError, UnknownOutcome
-from firn.log import attempts, cuts, epochs, holds, job_closed_marker, layout, pause, published_configs
+from firn.log import attempts, cuts, epochs, holds, job_closed_marker, layout, pause, published_configs, shard_maps
 from firn.log.holds import Quarantines
 from firn.log.store import Store
 from firn.quarantine import rules as rules
@@ -69,6 +69,7 @@ class Terms:
     generation  the stream's
     together    the streams whose jobs commit this one's epochs too
     views       what its views read; None if its jobs refresh none
+    sharded     the stream, if it has tables of several shards: its epochs name the versions of their maps
     """
 
     config: str
@@ -76,6 +77,7 @@ class Terms:
     generation: int = 0
     together: Collection[str] = ()
     views: ViewSources | None = None
+    sharded: StreamConfig | None = None
 
 
 def dispatch(
@@ -125,7 +127,7 @@ def dispatch(
             return done
         # What was fixed is in the last configuration: a job that is to try again needs that one.
         part = pending if fixed else of_one_schema(store, stream, pending)
-        n = _start(store, jobs, done, part, terms.together, once_more=force or reconcile)
+        n = _start(store, jobs, done, part, terms, once_more=force or reconcile)
         if isinstance(n, Dispatched):
             return replace(n, pending=(waiting[0], waiting[-1]))
         waiting.remove(n)
@@ -206,7 +208,9 @@ class _Sealer:
         if not published_configs.is_current(self.store, self.terms.config):
             raise OutdatedConfig("a newer configuration is published")
         nonce = self.random(16).hex()
-        return epochs.seal(self.store, self.stream, found, now=self.now, config=self.terms.config, nonce=nonce)
+        shards = {} if self.terms.sharded is None else shard_maps.newest(self.store, self.terms.sharded)
+        config = self.terms.config
+        return epochs.seal(self.store, self.stream, found, now=self.now, config=config, nonce=nonce, shards=shards)
 
     def seal_present(self, waiting: Sequence[int]) -> list[epochs.Epoch]:
         """One epoch of the present configuration, unless the last of those that wait has it: a job runs under that of
@@ -262,7 +266,7 @@ def _start(
     jobs: Jobs | None,
     done: Dispatched,
     pending: Sequence[epochs.Epoch],
-    together: Collection[str],
+    terms: Terms,
     *,
     once_more: bool,
 ) -> Dispatched | int:
@@ -276,11 +280,7 @@ def _start(
     known = jobs.runs(pending[0].time - 2 * epochs.SKEW)
     for run in known:
         # Looked at after the sealing: a run that has not closed yet lists once more after it closes, and finds these.
-        if (
-            run.active
-            and _serves(store, run, pending[-1], together)
-            and not job_closed_marker.is_closed(store, run.name)
-        ):
+        if run.active and _serves(store, run, pending[-1], terms) and not job_closed_marker.is_closed(store, run.name):
             return replace(found, waits_for=run.id)
     runs = [run for run in known if run.stream == done.stream]
     # Attempts are counted by the first epoch: while it is not committed the range only grows at its end, and a busy
@@ -339,15 +339,16 @@ def _at_work(store: Store, jobs: Jobs | None, stream: str, now: datetime, terms:
     return None
 
 
-def _serves(store: Store, run: Run, pending: epochs.Epoch, together: Collection[str]) -> bool:
+def _serves(store: Store, run: Run, pending: epochs.Epoch, terms: Terms) -> bool:
     """Whether the run commits what waits of the stream, up to `pending`. One that is tried again may die again of what
-    it has to read: no other stream waits for it. Nor for one of another configuration (commit/warm_job.py)."""
+    it has to read: no other stream waits for it. Nor for one of another configuration, or of other maps of shards
+    (commit/warm_job.py)."""
     if run.stream == pending.stream:
         return True
-    if run.stream not in together or run.attempt != 1:
+    if run.stream not in terms.together or run.attempt != 1:
         return False
     last = epochs.read(store, run.stream, run.last)
-    return last is None or last.config == pending.config
+    return last is None or (last.config == pending.config and shard_maps.may_serve(terms.sharded, last, pending))
 
 
 def _start_surely(jobs: Jobs, stream: str, first: int, last: int, attempt: int) -> str:

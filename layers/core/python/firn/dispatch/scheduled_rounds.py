@@ -13,7 +13,7 @@ from firn.config.model import Config, StreamConfig
 from firn.dispatch.dispatcher import Dispatched, OutdatedConfig, Terms, dispatch
 from firn.errors import FirnError
 from firn.ingest.accept import stream_config
-from firn.log import cuts, epochs, pause, published_configs
+from firn.log import cuts, epochs, pause, published_configs, shard_maps
 from firn.log.backlog import tell
 from firn.log.store import Store
 from firn.maintenance import launcher
@@ -62,8 +62,9 @@ def job_policy(settings: Settings, store: Store, stream: str, last: int, attempt
     partition = settings.emr_role.split(":")[1] if settings.emr_role.startswith("arn:") else "aws"
     leaving = [to for name in names for to in _leaving(store, config, name)]
     views = [found for one in streams if (found := sources_of(config, one.name)) is not None]
+    shards = [table for one in streams for table in shard_maps.ever(store, one)]
     return session_policy.policy(
-        streams, settings.staging, settings.warehouse, partition, settings.catalog_uri, leaving, views
+        streams, settings.staging, settings.warehouse, partition, settings.catalog_uri, leaving, views, shards
     )
 
 
@@ -81,7 +82,8 @@ def _leaving(store: Store, config: Config, stream: str) -> list[str]:
 
 def _terms(config: Config, stream: StreamConfig) -> Terms:
     views = sources_of(config, stream.name)
-    return Terms(config.sha, stream.commit, stream.generation, config.sharing(stream.name), views)
+    together = config.sharing(stream.name)
+    return Terms(config.sha, stream.commit, stream.generation, together, views, shard_maps.sharded(stream))
 
 
 def run(

@@ -12,6 +12,7 @@
     sinks/{stream}/state.json                                   sinks/{stream}/{pipeline}/{n:020d}.plan, .done
     attempts/{stream}/progress.json                             backfills/…: log/backfill_layout.py
     views/{stream}/state.json                                   alerts/…: log/alert_log.py
+    shards/…: log/shard_maps.py
     tier/{table's slug}.json                                    reads/{table's slug}/{yyyy}/{mm}/{dd}/{hh}-{hash}.json
 
 A batch id is `{stream}.{ms:012x}{random:016x}`: it sorts by time inside its stream, is safe in URLs and file names,

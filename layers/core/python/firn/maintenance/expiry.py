@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from firn.config.maintenance import FEWEST_SNAPSHOTS, Expiry
-from firn.tables.shard_names import SHARDS_AT
+from firn.tables.shard_names import SHARDS_AT, SHARDS_MAP, SHARDS_VERSION
 from firn.tables.table_state import CREATES, EPOCH, NEWEST, REBUILD, SCHEMA, SEALED, TRUNCATED, epoch_of
 from firn.views.cut import OF_VIEW
 
@@ -145,7 +145,7 @@ def _hear(found: dict[str, str], summary: Mapping[str, str]) -> None:
             found[name] = str(max(int(value), int(found.get(name, 0))))
         elif name in (NEWEST, TRUNCATED):
             found[name] = max(value, found.get(name, ""))
-        elif name in (CREATES, SHARDS_AT) or name.startswith(OF_VIEW):
+        elif name in (CREATES, SHARDS_AT, SHARDS_MAP, SHARDS_VERSION) or name.startswith(OF_VIEW):
             found[name] = value
 
 

@@ -14,7 +14,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from firn.config.model import StreamConfig, TableRule
-from firn.config.names import FACTS, slug
+from firn.config.names import FACTS, TableName, slug
 from firn.errors import EventError
 from firn.runs.job_runs import PREFIX
 from firn.views.view_sources import ViewSources
@@ -35,11 +35,13 @@ def policy(
     catalog: str = "",
     files: Sequence[str] = (),
     views: Sequence[ViewSources] = (),
+    shards: Sequence[str] = (),
 ) -> str | None:
     """The policy for a job of these streams, as JSON; None unless staging is in S3, or if even the widest is too long.
 
     `staging`, `warehouse`, `catalog`: URLs; `partition`: the first part of the account's ARNs; `files`: addresses of
-    file sinks beside those of `streams`; `views`: what the views of `streams` read. What a job may do in a warehouse on
+    file sinks beside those of `streams`; `views`: what the views of `streams` read; `shards`: the
+    tables that maps of shards name beside those of firn.yaml. What a job may do in a warehouse on
     Azure or Google, its identity there says.
     """
     log, lake = urlsplit(staging), urlsplit(warehouse)
@@ -51,7 +53,7 @@ def policy(
     buckets = [one.netloc for one in (log, lake) if one.scheme == "s3"]
     sinks = _sinks([*named, *files], arn, buckets)
     place = arn + _place(lake.netloc, lake.path) if lake.scheme == "s3" else None
-    for objects, known in _ways(streams, views, arn + _place(log.netloc, log.path), place, tables):
+    for objects, known in _ways(streams, views, shards, arn + _place(log.netloc, log.path), place, tables):
         text = _document([f"{arn}{bucket}/*" for bucket in buckets], objects + sinks, known)
         if len(text) <= LONGEST:
             return text
@@ -86,7 +88,12 @@ def _document(buckets: Sequence[str], objects: Sequence[str], tables: Sequence[s
 
 
 def _ways(
-    streams: Sequence[StreamConfig], views: Sequence[ViewSources], log: str, lake: str | None, glue: str | None
+    streams: Sequence[StreamConfig],
+    views: Sequence[ViewSources],
+    shards: Sequence[str],
+    log: str,
+    lake: str | None,
+    glue: str | None,
 ) -> Iterable[tuple[list[str], list[str]]]:
     """From the narrowest to the widest: objects in S3, tables in Glue."""
     common = [f"{log}/config/*", f"{log}/code/*", f"{log}/tier/*"]
@@ -95,6 +102,7 @@ def _ways(
     each += [f"{log}/jobs/{PREFIX}{s.name}-*" for s in streams]
     # A sink that firn.yaml no longer names is written out under the next configuration.
     each += [f"{log}/sinks/{s.name}/*" for s in streams]
+    each += [f"{log}/shards/{s.name}/*" for s in streams if any(rule.shard for rule in s.tables)]
     # What views read of other streams, and up to which cut.
     each += [f"{log}/views/{one.stream}/*" for one in views]
     own = {s.name for s in streams}
@@ -102,7 +110,9 @@ def _ways(
     others = {table for one in views for table, feeding in one.feeders.items() if not own.issuperset(feeding)}
     others |= {table for s in streams for one in s.pipelines for table in one.joins}
     rules = [rule for s in streams for rule in s.targets if rule.to]
-    rules += [TableRule(str(table), str(table)) for table in sorted(others)]
+    rules += [TableRule(str(table), str(table)) for table in sorted({*others, *map(TableName.parse, shards)})]
+    # Tenants that appear while the job runs may be any.
+    rules += [TableRule("*", one.shard.to) for s in streams for one in s.tables if one.shard and one.shard.most]
     for logs in (common + each, [f"{log}/*"]):
         for depth, depth_in_glue in _DEPTHS:
             files = {f"{lake}/{place}" for rule in rules for place in _places(rule, depth)} if lake else set()

@@ -11,7 +11,7 @@ from typing import Final
 
 from firn.config.model import Config
 from firn.errors import TransientError
-from firn.log import cuts, epochs, published_configs, pulls
+from firn.log import cuts, epochs, published_configs, pulls, shard_maps
 from firn.log.pulls import Plan
 from firn.log.store import Store
 
@@ -38,5 +38,7 @@ def seal(store: Store, config: Config, plan: Plan, now: datetime) -> None:
             return
         if not published_configs.is_current(store, config.sha):  # the next round has it, or has no such stream any more
             raise TransientError(f"plan {plan.n} of {plan.source} waits: a newer configuration is published")
-        epochs.seal(store, plan.stream, found, now=now, config=config.sha, nonce=os.urandom(16).hex())
+        shards = shard_maps.newest(store, config.streams[plan.stream])
+        nonce = os.urandom(16).hex()
+        epochs.seal(store, plan.stream, found, now=now, config=config.sha, nonce=nonce, shards=shards)
     raise TransientError(f"the batches of plan {plan.n} of {plan.source} could not be sealed: others took each number")

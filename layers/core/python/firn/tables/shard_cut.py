@@ -7,16 +7,18 @@ other shards, and each of its snapshots names theirs as they are then: that is t
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Final
 
 from firn.changes.decode import types
+from firn.config import map_document
+from firn.config.map_document import MapVersion
 from firn.config.model import StreamConfig, TableRule
 from firn.config.names import TableName
 from firn.config.sharding import Sharding
 from firn.errors import TerminalError
-from firn.tables.shard_names import SHARD_OF, SHARDS, SHARDS_AT
+from firn.tables.shard_names import SHARD_OF, SHARDS, SHARDS_AT, SHARDS_MAP, SHARDS_VERSION
 from firn.tables.table_state import EPOCH, TableState
 
 TAKEN: Final = "firn.shard.epochs"
@@ -74,14 +76,8 @@ def check(name: TableName, rule: TableRule, state: TableState | None) -> None:
         if found[one] != text and not (one == SHARDS and _same(found[one] or "", text)):
             raise TerminalError(
                 f"{name} says of itself {found[one]:.300}, and firn.yaml says {text:.300}: how a table is sharded "
-                "can't change yet; write it as it was, or another `to`"
+                "changes by firn shards alone; write it as it was, or another `to`"
             )
-
-
-def shards_of(properties: Mapping[str, str]) -> tuple[TableName, ...]:
-    """The tables of the other shards, by the properties of the rest's; none of another table."""
-    found = sharding_in(properties)
-    return () if found is None else tuple(table for name, table in found.tables.items() if name != found.rest)
 
 
 def sharding_in(properties: Mapping[str, str]) -> Sharding | None:
@@ -93,6 +89,31 @@ def sharding_in(properties: Mapping[str, str]) -> Sharding | None:
     return Sharding(**said | {"at": tuple(said["at"]), "kind": kind})
 
 
+def map_of(state: TableState) -> MapVersion | None:
+    """The map that the rest's table is under, by what it says of itself; None of another table. Raises ValueError."""
+    first = sharding_in(state.properties)
+    if first is None:
+        return None
+    is_first = version_in(state.ancestry) == 1  # else the column may have been promoted since
+    return map_in(state.ancestry, first if is_first else replace(first, kind=None))
+
+
+def map_in(ancestry: Iterable[Mapping[str, str]], of: Sharding) -> MapVersion:
+    """The map that the newest of these summaries of the rest's snapshots is under. Raises ValueError."""
+    text = next((one[SHARDS_MAP] for one in ancestry if SHARDS_MAP in one), None)
+    if text is None:
+        return MapVersion(of.map)
+    try:
+        return map_document.decode(text, of)
+    except ValueError as error:
+        raise ValueError(f"the map in the snapshots of {of.tables[of.rest]} {error}") from error
+
+
+def version_in(ancestry: Iterable[Mapping[str, str]]) -> int:
+    """Its number."""
+    return next((int(one[SHARDS_VERSION]) for one in ancestry if SHARDS_VERSION in one), 1)
+
+
 def _same(before: str, now: str) -> bool:
     """Whether they are alike but for a promotion of the column, which moves no row."""
     was, now_is = json.loads(before), json.loads(now)
@@ -100,9 +121,15 @@ def _same(before: str, now: str) -> bool:
     return bool(was == now_is and types.promotable(*kinds))
 
 
-def summary(at: Mapping[str, At]) -> dict[str, str]:
-    """What the rest's snapshot says."""
-    return {SHARDS_AT: json.dumps({name: [one.snapshot, one.progress, one.stream] for name, one in sorted(at.items())})}
+def summary(at: Mapping[str, At], under: MapVersion | None = None, before: int = 1) -> dict[str, str]:
+    """What the rest's snapshot says. `under`: the map; `before`: the number of the one that the snapshot before is
+    under."""
+    told = {SHARDS_AT: json.dumps({name: [one.snapshot, one.progress, one.stream] for name, one in sorted(at.items())})}
+    if under is not None and under.number > 1:
+        told[SHARDS_VERSION] = str(under.number)
+    if under is not None and under.number != before:
+        told[SHARDS_MAP] = map_document.encode(under).decode()
+    return told
 
 
 def cut_in(ancestry: Iterable[Mapping[str, str]], stream: str) -> dict[str, At]:
@@ -115,12 +142,13 @@ def cut_in(ancestry: Iterable[Mapping[str, str]], stream: str) -> dict[str, At]:
     }
 
 
-def under(rule: TableRule, settings: StreamConfig) -> str:
+def under(rule: TableRule, settings: StreamConfig, version: int = 1) -> str:
     """A digest of what changes are decided by beside themselves: other settings may make dead letters of other ones,
-    leave others out, or give other keys."""
+    leave others out, or give other keys; another `version` of the map other places."""
     of_rule = (rule.key, rule.mode, rule.snapshot_reads, sorted(map(repr, rule.columns.items())))
     of_stream = (settings.generation, settings.order_by, sorted(settings.own_fields), repr(settings.settings))
-    return sha256(repr((of_rule, of_stream)).encode()).hexdigest()[:16]
+    of_map = (version,) if version > 1 else ()
+    return sha256(repr((of_rule, of_stream, *of_map)).encode()).hexdigest()[:16]
 
 
 def taken(epochs: Iterable[int], settings: str, *, whole: bool = False) -> dict[str, str]:

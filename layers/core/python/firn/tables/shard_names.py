@@ -9,6 +9,11 @@ SHARD_OF: Final = "firn.shard.of"
 """Property of each other shard's table: the rest's."""
 SHARDS_AT: Final = "firn.shards.at"
 """In a snapshot of the rest's: {shard: [snapshot, epoch that it is at]} of the others, as JSON."""
+SHARDS_VERSION: Final = "firn.shards.version"
+"""In a snapshot of the rest's: the version of the map that it is under; without it the first."""
+SHARDS_MAP: Final = "firn.shards.map"
+"""In the first of these snapshots: the map itself, as config/map_document writes it. The first map follows from
+`firn.shards`."""
 
 
 def shard_in(properties: Mapping[str, str]) -> str | None:

@@ -296,7 +296,7 @@ class Look:
             log[n] = own, set(sources)
         for n, batch in batches:
             log.setdefault(n, (settings, set()))[1].update(batch.changes)
-        known_to = cut.known - shards_beside(settings) if cut else ()
+        known_to = cut.known - shards_beside(self.store, settings) if cut else ()
         refused = table_limit.refused(known_to, ((n, *judging) for n, judging in log.items()))
         return [(n, batch.without(refused[n]) if refused[n] else batch) for n, batch in batches]
 

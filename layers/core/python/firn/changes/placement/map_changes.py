@@ -2,8 +2,9 @@
 makes no sense with a ValueError that says what to write, and `copies` tells which rows change their place by it."""
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from firn.changes.placement.shard_map import NAME, Bands, Home, Listed, ShardMap
@@ -70,7 +71,8 @@ def merge(before: ShardMap, shards: Collection[str], into: str) -> ShardMap:
     if isinstance(spread, Bands):
         return _next(before, _joined(spread, gone, into), _without(before.homes, gone))
     values = {text: into if one in gone else one for text, one in spread.values.items()}
-    listed = {text: one for text, one in values.items() if one != before.rest}
+    # A tenant that was merged into the rest stays listed there: else its next row would make it a shard again.
+    listed = {text: one for text, one in values.items() if before.by == "tenant" or one != before.rest}
     return _next(before, Listed(listed), _without(before.homes, gone))
 
 
@@ -82,15 +84,15 @@ def move(before: ShardMap, shard: str, home: Home) -> ShardMap:
     return _next(before, before.spread, {**before.homes, shard: home})
 
 
-def waiting(now: ShardMap, values: Iterable[Any]) -> tuple[str, ...]:
-    """The tenants among these values that may become shards: by the rule of names, as many as there is room for, the
-    lesser names first. All others stay in the rest."""
+def waiting(now: ShardMap, values: Iterable[Any], fits: Callable[[str], bool] = lambda _: True) -> tuple[str, ...]:
+    """The tenants among these values that may become shards: by the rule of names, those that fit, as many as there is
+    room for, the lesser names first. All others stay in the rest."""
     if now.by != "tenant" or not isinstance(now.spread, Listed):
         return ()
     room = max(0, now.most - len(now.shards - {now.rest}))
     texts = {text_of(one) for value in values if (one := comparable(now.kind, value)) is not None}
     found = (one for one in texts - now.spread.values.keys() - now.shards if NAME.fullmatch(one))
-    return tuple(sorted(found)[:room])
+    return tuple(islice(filter(fits, sorted(found)), room))
 
 
 def admit(before: ShardMap, homes: Mapping[str, Home]) -> ShardMap:

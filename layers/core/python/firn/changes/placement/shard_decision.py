@@ -10,10 +10,10 @@ what the shard holds now, whichever of the jobs that died left it so. For that i
   the fence of each commit keeps out who comes late.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Protocol
+from functools import cached_property, partial
+from typing import Any, Protocol
 
 from firn.changes.merge.decide import Ground, Memory, decide, look
 from firn.changes.merge.fold import OTHERS, Key, Row, RowChange
@@ -32,6 +32,9 @@ class Shard(Protocol):
 
     def rows(self, keys: Collection[Key] | None) -> Rows:
         """Those of these keys, whole; None: all."""
+
+    def holding(self, column: str, fits: Callable[[Any], bool]) -> Rows:
+        """Those whose value in a column fits, whole."""
 
 
 def placed(shards: ShardMap, rows: Rows) -> dict[str, dict[Key, Row]]:
@@ -182,17 +185,23 @@ def decide_over(
     seen: tuple[Sequence[RowChange], Sequence[Row]] = ([*changes, *before.late], looked)
     left = {ground.found[key] for key in rows if key in ground.found}
     reached = _places(shards, rows, *seen)
+    moved: dict[str, set[str]] = {}
     for copy in copies(ground.map, shards):
-        left.add(copy.source)
-        reached.add(copy.target)
-        for key, row in ground.shards[copy.source].rows(None).items():
-            if key not in rows and shards.place(row.values) == copy.target:
-                rows[key] = row
+        moved.setdefault(copy.source, set()).add(copy.target)
+    for source, targets in moved.items():
+        found = ground.shards[source].holding(shards.column, partial(_is_in, shards, targets))
+        rows |= {key: row for key, row in found.items() if key not in rows}
+    left.update(moved)
+    reached.update(*moved.values())
     reached |= {name for one in left if (name := named_in(shards, ground.map, one)) is not None}
     return Decision(
         shards, rows, frozenset(reached), made(ground.map, shards), seen, decided.told, frozenset(decided.too_old),
         frozenset(before.linked),
     )  # fmt: skip
+
+
+def _is_in(shards: ShardMap, targets: Collection[str], value: Any) -> bool:
+    return shards.of(value) in targets
 
 
 def _places(

@@ -1,0 +1,42 @@
+"""New tenants become shards by themselves: which of those that a range has left in the rest, and the version of the map
+that lists them (docs/adr/0104-shards.md). Pure."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from firn.changes.placement.map_changes import admit, waiting
+from firn.config import reach
+from firn.config.map_document import MapVersion
+from firn.config.names import TableName
+from firn.config.sharding import MOST, Sharding
+
+
+def admitted(
+    now: MapVersion,
+    of: Sharding,
+    values: Iterable[Any],
+    databases: Sequence[str],
+    is_free: Callable[[TableName], bool],
+    made_at: str,
+) -> MapVersion | None:
+    """The version after the newest, `now`, that lists tenants of the rest; None if nobody waits, or there is no room.
+
+    values     of the shard's column in rows that are in the rest
+    databases  as for reach.barred: whoever would lie elsewhere stays in the rest
+    is_free    whether a table of a new shard may lie there: nobody else's does
+    """
+    taken = {home.place for home in now.map.homes.values()}
+
+    def fits(name: str) -> bool:
+        try:
+            home = of.home(name)
+        except ValueError:  # a name that is too long, or Firn's own
+            return False
+        place = TableName.parse(home.table)
+        return home.place not in taken and reach.barred(place.namespace, databases) is None and is_free(place)
+
+    names = waiting(now.map, values, fits)[: MOST - len(now.map.shards)]
+    if not names:
+        return None
+    after = admit(now.map, {name: of.home(name) for name in names})
+    return now.next(after, made_at, f"new tenants: {', '.join(names)}")

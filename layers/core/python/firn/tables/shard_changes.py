@@ -1,0 +1,66 @@
+"""What `firn shards` makes of a map: the next version of it, or why there is none (docs/adr/0104-shards.md). Pure."""
+
+from collections.abc import Collection
+from typing import Final
+
+from firn.changes.placement import map_changes
+from firn.changes.placement.shard_map import Home, ShardMap
+from firn.changes.placement.shard_values import bound_of
+from firn.config.map_document import MapVersion
+from firn.config.model import Config, StreamConfig, TableRule
+from firn.config.names import TableName, is_reserved, too_long
+from firn.config.sharding import Sharding
+
+MOST_MOVED: Final = 1_000_000
+"""Rows that one version may bring to other shards: one process holds them while the job commits them."""
+
+
+def find(config: Config, table: str) -> tuple[StreamConfig, TableRule, Sharding]:
+    """The rule of a table of several shards, by its rest's name. Raises ValueError."""
+    found = [(one, rule, rule.shard) for one in config.streams.values() for rule in one.tables if rule.shard]
+    for stream, rule, shards in found:
+        if rule.to == table and shards is not None:
+            return stream, rule, shards
+    names = ", ".join(sorted(rule.to for _, rule, _ in found)) or "none"
+    raise ValueError(f"{table[:200]!r} is the rest of no table of several shards; there are: {names}")
+
+
+def split(
+    now: ShardMap, of: Sharding, shard: str, new: str, *, at: str | None = None, values: Collection[str] = ()
+) -> ShardMap:
+    """Of a shard what is `at` a bound and above, or these values, becomes the shard `new`; of hashes half of them.
+    Raises ValueError."""
+    home = of.home(new)
+    if now.by in ("tenant", "geographic"):
+        if at is not None:
+            raise ValueError(f"{now.by} lists values and has no bounds; write --values")
+        return map_changes.split_values(now, shard, new, home, values)
+    if values:
+        raise ValueError(f"{now.by} has bounds and lists no values; write --at")
+    if at is not None and now.by == "hash":
+        raise ValueError("hashes are split in halves; leave --at out")
+    return map_changes.split(now, shard, new, home, at=None if at is None else bound_of(now.kind, at))
+
+
+def move(now: ShardMap, shard: str, to: str) -> ShardMap:
+    """A shard gets another table. Raises ValueError."""
+    if shard == now.rest:
+        raise ValueError(f"{shard} has the name of the whole, and stays in {now.homes[shard].table}")
+    table = TableName.parse(to)
+    if is_reserved(table.table):
+        raise ValueError(f"{table} is a name of Firn's own; write another")
+    if why := too_long(table.namespace, table.table, with_facts=False):
+        raise ValueError(why)
+    return map_changes.move(now, shard, Home(str(table)))
+
+
+def fed_by_others(config: Config, before: MapVersion, after: ShardMap) -> str | None:
+    """A new table of the map that another rule of the configuration feeds, in words; None if there is none."""
+    for home in after.homes.values():
+        if home.table in before.ever:
+            continue
+        table = TableName.parse(home.table)
+        for stream in config.streams.values():
+            if (other := next((rule for rule in stream.targets if rule.to and rule.feeds(table)), None)) is not None:
+                return f"{table} is fed by {other.source or other.to} of {stream.name}; write another name"
+    return None

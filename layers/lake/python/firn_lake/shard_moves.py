@@ -1,0 +1,142 @@
+"""What a change of the map of a table's shards would move, looked at without moving it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import pyarrow as pa
+
+from firn.changes.placement.map_changes import copies
+from firn.changes.placement.shard_map import Listed, ShardMap
+from firn.config.map_document import MapVersion
+from firn.config.names import TableName
+from firn.tables.shard_cut import map_of
+from firn.tables.shard_names import SHARD_OF
+from firn_lake.fresh.pending_table import state_of
+from firn_lake.tables import summarize
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+
+
+@dataclass(frozen=True)
+class ShardSize:
+    """A shard as it is. `values`: which of the column it has, in words; `rows`: None if only a scan can count them."""
+
+    shard: str
+    table: str
+    values: str
+    rows: int | None
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Rows that go from one shard to another. `bytes`: of their files, as many as their part of the rows is; `files`:
+    of the source, each of which is read."""
+
+    source: str
+    target: str
+    rows: int
+    bytes: int
+    files: int
+
+
+def moved(catalog: "Catalog", before: ShardMap, after: ShardMap) -> list[Moved]:
+    """By shards. Of those that are parted the column is read. Raises what the catalog raises."""
+    found: list[Moved] = []
+    counted: dict[str, tuple[int, Mapping[str, int]]] = {}
+    for copy in copies(before, after):
+        place = TableName.parse(before.homes[copy.source].table).identifier
+        if not catalog.table_exists(place):
+            found.append(Moved(copy.source, copy.target, 0, 0, 0))
+            continue
+        table = catalog.load_table(place)
+        if copy.source not in counted:
+            counted[copy.source] = _rows_by_shard(table, after)
+        every, by_shard = counted[copy.source]
+        size, rows = summarize(table), by_shard.get(copy.target, 0)
+        part = size.size_bytes * rows // every if every else 0
+        found.append(Moved(copy.source, copy.target, rows, part, size.files))
+    return found
+
+
+def _rows_by_shard(table: "Table", after: ShardMap) -> tuple[int, Mapping[str, int]]:
+    """How many rows a table has, and how many of them would be in each shard."""
+    if all(field.name != after.column for field in table.schema().fields):
+        count = table.scan().count()
+        return count, {after.rest: count}
+    every, found = 0, dict[str, int]()
+    for batch in table.scan(selected_fields=(after.column,)).to_arrow_batch_reader():
+        for pair in batch.column(0).value_counts():
+            shard, count = after.of(_value(pair["values"])), pair["counts"].as_py()
+            found[shard] = found.get(shard, 0) + count
+            every += count
+    return every, found
+
+
+def _value(cell: pa.Scalar) -> Any:
+    """As the codec has it: days, micro- or nanoseconds, a uuid's text."""
+    if pa.types.is_temporal(cell.type):
+        return None if cell.as_py() is None else cell.value
+    found = cell.as_py()
+    if isinstance(found, UUID):
+        return str(found)
+    is_uuid = isinstance(found, bytes) and pa.types.is_fixed_size_binary(cell.type) and len(found) == 16
+    return str(UUID(bytes=found)) if is_uuid else found
+
+
+def shards_of(catalog: "Catalog", made: MapVersion) -> list[ShardSize]:
+    """All shards of a version, the rest last."""
+    found = []
+    for name, place in made.tables.items():
+        rows: int | None = 0
+        files = size = 0
+        if catalog.table_exists(place.identifier):
+            told = summarize(catalog.load_table(place.identifier))
+            rows, files, size = told.rows, told.files, told.size_bytes
+        found.append(ShardSize(name, str(place), _values(made.map, name), rows, files, size))
+    return found
+
+
+def _values(shards: ShardMap, name: str) -> str:
+    """Which values a shard has, in words."""
+    found: list[str] = []
+    if isinstance(shards.spread, Listed):
+        mine = sorted(text for text, one in shards.spread.values.items() if one == name)
+        found = [*mine[:5], *(["…"] if len(mine) > 5 else [])]
+    else:
+        bounds = ["", *map(str, shards.spread.at), ""]
+        pairs = zip(bounds, bounds[1:], shards.spread.shards, strict=False)
+        found = [f"{low} to {high}".strip() for low, high, one in pairs if one == name]
+    return ", ".join([*found, *(["all others"] if name == shards.rest else [])])
+
+
+def map_of_rest(catalog: "Catalog", rest: str) -> MapVersion | None:
+    """The map that the rows of a table are under, by the newest snapshot of its rest; None if it is not made yet.
+    Raises ValueError."""
+    place = TableName.parse(rest).identifier
+    if not catalog.table_exists(place):
+        return None
+    return map_of(state_of(catalog.load_table(place)))
+
+
+def map_in_use(catalog: "Catalog", rest: str) -> int | None:
+    """Its number; None if there is none."""
+    found = map_of_rest(catalog, rest)
+    return None if found is None else found.number
+
+
+def not_free(catalog: "Catalog", before: MapVersion, after: ShardMap) -> str | None:
+    """Why a new table of the map can't be a shard, in words: it is there already, and somebody else's."""
+    rest = before.map.homes[before.map.rest].table
+    for home in after.homes.values():
+        place = TableName.parse(home.table)
+        if home.table in before.ever or not catalog.table_exists(place.identifier):
+            continue
+        if catalog.load_table(place.identifier).properties.get(SHARD_OF) != rest:
+            return f"{place} is there already, and no shard of {rest}; write another name"
+    return None

@@ -1,0 +1,283 @@
+"""Tables of several shards whose maps change while their stream runs, committed by real jobs that die before and after
+each commit: at each cut every shard of the version that its epochs name is what `fold` places there."""
+
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from firn.changes.merge.fold import fold
+from firn.changes.placement.map_changes import merge, move, split_values
+from firn.changes.placement.shard_decision import placed
+from firn.changes.placement.shard_map import Home, ShardMap
+from firn.config.map_document import MapVersion
+from firn.log import cuts, epochs, shard_maps
+from firn_cli.main import main
+from firn_spark.tables import fence
+from tests.integration.spark.committing import Died, Loss
+from tests.integration.spark.spark_lake import Lake
+from tests.integration.spark.test_commit import event
+from tests.integration.spark.test_shard_commits import KINDS, TENANTS, lake_of, told
+from tests.integration.spark.test_specification import change
+from tests.property.random_shards import next_map
+from tests.soak import LONG, SEED, few_cases
+
+pytestmark = pytest.mark.spark
+REST = "rest.orders"
+
+
+def newest(lake: Lake, number: int | None = None) -> MapVersion:
+    """A version of the map, the newest one if none is named."""
+    rule = lake.config.streams[lake.stream].tables[0]
+    assert rule.shard is not None
+    found = shard_maps.newest(lake.store, lake.config.streams[lake.stream]).get(rule.to, 1)
+    return shard_maps.read(lake.store, lake.stream, rule.to, rule.shard, number or found)
+
+
+def change_map(lake: Lake, how: Callable[[ShardMap], ShardMap]) -> MapVersion:
+    """Makes the next version."""
+    before = newest(lake)
+    made = before.next(how(before.map), "2026-11-21T00:00:00.000Z", "a test")
+    assert shard_maps.put(lake.store, lake.stream, lake.config.streams[lake.stream].tables[0].to, made)
+    return made
+
+
+def at_the_cut(lake: Lake) -> tuple[int, dict[str, dict[int, Any]]]:
+    """The version that the newest cut is under, by the epochs that it covers, and all its shards as it names them."""
+    cut, rest = cuts.last(lake.store, lake.stream), lake.config.streams[lake.stream].tables[0].to
+    assert cut is not None
+    sealed = epochs.read_range(lake.store, lake.stream, 1, cut.n)
+    version = max([1, *(one.shards.get(rest, 1) for one in sealed)])
+    found: dict[str, dict[int, Any]] = {}
+    places = {home.table: name for name, home in newest(lake, version).map.homes.items()}
+    assert cut.tables.keys() <= places.keys(), "a cut names tables that are shards under its map, and no others"
+    for place, name in places.items():
+        rows = []
+        if place in cut.tables:
+            table = lake.catalog.load_table(tuple(place.split(".")))
+            rows = table.scan(snapshot_id=cut.tables[place]).to_arrow().to_pylist()
+        found[name] = {row["id"]: {of: row.get(of) for of in ("id", "v", "w", "n")} for row in rows}
+        assert len(found[name]) == len(rows), name
+    return version, found
+
+
+def expected(lake: Lake, version: int, events: Sequence[dict[str, Any]]) -> dict[str, dict[int, Any]]:
+    by_fold = placed(newest(lake, version).map, fold({}, map(change, events)).rows)
+    return {name: {key[0]: row.values for key, row in rows.items()} for name, rows in by_fold.items()}
+
+
+def check(lake: Lake, events: Sequence[dict[str, Any]]) -> int:
+    """-> the version of the cut."""
+    version, found = at_the_cut(lake)
+    assert found == expected(lake, version, events)
+    return version
+
+
+def random_change(lake: Lake, dice: random.Random, events: Sequence[dict[str, Any]]) -> bool:
+    """Another map, if the dice find one that makes sense; the rest stays where it is. -> whether they did."""
+    before = newest(lake)
+    for _ in range(5):
+        after = next_map(dice, before.map, fold({}, map(change, events)).rows)
+        if after is not before.map and after.homes[after.rest] == before.map.homes[before.map.rest]:
+            change_map(lake, lambda _, after=after: after)  # type: ignore[misc]
+            return True
+    return False
+
+
+@few_cases(1)
+@pytest.mark.parametrize("seed", range(SEED, SEED + (24 if LONG else 2)))
+def test_every_cut_is_what_fold_places_under_its_map_whoever_dies(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    dice = random.Random(f"maps {seed}")
+    lake = lake_of(spark, tmp_path, KINDS[seed % len(KINDS)])
+    events = told(seed, 300 if LONG else 80, 8)
+    delivered = events + dice.choices(events, k=len(events) // 4)
+    late = {id(one): dice.random() < 0.3 for one in delivered}
+    delivered.sort(key=lambda one: one["source"]["lsn"] + (dice.randrange(100) if late[id(one)] else 0))
+    parts = [delivered[first : first + 12] for first in range(0, len(delivered), 12)]
+    sealed: dict[int, list[dict[str, Any]]] = {}
+    loss, seen = Loss(fence.commit, dice, 0.3), Counter[str]()
+    while parts or (cut := cuts.last(lake.store, lake.stream)) is None or cut.n < max(sealed):
+        for _ in range(dice.choice((0, 1, 2, 2)) if sealed else 1):
+            if parts:
+                lake.post(part := parts.pop(0))
+                sealed[lake.seal()] = part
+                seen["maps"] += dice.random() < 0.5 and random_change(lake, dice, delivered)
+        done = cuts.last(lake.store, lake.stream)
+        first = done.n + 1 if done else 1
+        if first > max(sealed):
+            continue
+        with monkeypatch.context() as patch, suppress(Died):
+            if seen["tries"] < 6 * len(sealed):
+                patch.setattr(fence, "commit", loss)
+            seen["tries"] += 1
+            seen["well"] += lake.commit(first, max(sealed)) == 0
+        new = cuts.last(lake.store, lake.stream)
+        if new is not None and new != done:
+            check(lake, [one for n, part in sealed.items() if n <= new.n for one in part])
+    for slow in loss.slow:
+        slow.join()
+    print(seed, seen, loss.happened, check(lake, delivered))
+
+
+MOVES: Sequence[Callable[[ShardMap], ShardMap]] = (
+    lambda now: split_values(now, "rest", "c", Home("c.orders"), ["c", "z"]),
+    lambda now: move(now, "a", Home("elsewhere.orders")),
+    lambda now: merge(now, ["b"], "a"),
+    lambda now: split_values(now, "a", "b", Home("b.orders"), ["b"]),  # where it lay before
+    lambda now: move(merge(now, ["c"], "rest"), "b", Home("c.orders")),  # where another one lay
+    lambda now: move(now, "a", Home("a.orders")),
+)
+
+
+@pytest.mark.parametrize("dies", ["before", "after"])
+def test_a_job_that_dies_at_any_commit_under_a_new_map_is_made_good(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dies: str
+) -> None:
+    lake = lake_of(spark, tmp_path, TENANTS)
+    events = told(7, 60, 9)
+    lake.land(done := events[:20])
+    real, deaths = fence.commit, 0
+    for number, how in enumerate(MOVES):
+        change_map(lake, how)
+        for at in range(1 + number % 2, 4, 2):
+            lake.post(part := events[len(done) : len(done) + 4])
+            done += part
+            cut, left = cuts.newest(lake.store, lake.stream), [at]
+
+            def dying(*args: Any, left: list[int] = left) -> None:
+                left[0] -= 1
+                if left[0] == 0 and dies == "before":
+                    raise Died
+                real(*args)
+                if left[0] == 0:
+                    raise Died
+
+            last = lake.seal()
+            with monkeypatch.context() as patch:
+                patch.setattr(fence, "commit", dying)
+                try:
+                    lake.commit(cut + 1, last)
+                except Died:
+                    deaths += 1
+            if deaths % 2:  # by a longer range
+                lake.post(part := events[len(done) : len(done) + 1])
+                done += part
+                last = lake.seal()
+            assert lake.commit(cut + 1, last) == 0, lake.lines
+            assert check(lake, done) == newest(lake).number
+    assert deaths > len(MOVES)
+
+
+def row(lsn: int, key: int, w: str | None, v: str = "v", op: str = "u") -> dict[str, Any]:
+    return event(op, lsn, {"id": key, "w": w, "v": v, "n": None})
+
+
+def test_new_tenants_appear_by_themselves_though_jobs_die_and_names_are_hostile(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = lake_of(spark, tmp_path, "{by: tenant(w), most: 3}")
+    lake.catalog.create_namespace("taken")
+    lake.spark.sql("CREATE TABLE firn.taken.orders (id bigint) USING iceberg")
+    hostile = ["Acme", "../x", "a" * 64, "", "taken", "rest", "a.b", "x\u0000"]
+    done = [row(100 + n, n, w) for n, w in enumerate([*hostile, "acme", None])]
+    real = fence.commit
+
+    def dead(*_: Any) -> None:
+        raise Died
+
+    lake.post(done)
+    last = lake.seal()
+    with monkeypatch.context() as patch:
+        patch.setattr(fence, "commit", dead)
+        with pytest.raises(Died):
+            lake.commit(last)
+    assert newest(lake).map.shards == {"acme", "rest"}, "it is listed before any of it is committed"
+    assert lake.commit(last) == 0, lake.lines
+    assert (check(lake, done), newest(lake).number) == (1, 2)
+    # Its rows go over with the next changes, whichever commit a job dies at.
+    for at in (1, 2, 3):
+        lake.post(part := [row(200 + at, 20 + at, ["acme", "b2", "c"][at - 1]), row(300 + at, 30 + at, f"d{at}")])
+        done += part
+        left = [at]
+
+        def dying(*args: Any, left: list[int] = left) -> None:
+            left[0] -= 1
+            if not left[0]:
+                raise Died
+            real(*args)
+
+        last = lake.seal()
+        with monkeypatch.context() as patch, suppress(Died):
+            patch.setattr(fence, "commit", dying)
+            lake.commit(last)
+        assert lake.commit(last) == 0, lake.lines
+        check(lake, done)
+    lake.land(part := [row(400, 40, "zz"), row(401, 0, "b2")])
+    done += part
+    assert check(lake, done) == newest(lake).number
+    assert newest(lake).map.shards == {"acme", "b2", "d1", "rest"}, "the others found no room"
+    # Who is merged into the rest does not come back by its next row.
+    change_map(lake, lambda now: merge(now, ["b2"], "rest"))
+    for n in range(3):
+        lake.land(part := [row(500 + n, 50 + n, "b2"), row(600 + n, 60 + n, "c")])
+        done += part
+        check(lake, done)
+    assert newest(lake).map.shards == {"acme", "c", "d1", "rest"}, "there is room for another"
+
+
+def test_maps_are_listed_and_changed_by_command(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = lake_of(spark, tmp_path, "{by: range(n), at: ['10']}")
+    said = {"staging": lake.staging, "warehouse": lake.warehouse, "catalog_uri": lake.catalog_uri}
+    (tmp_path / "stack.json").write_text(json.dumps(said | {"url": "http://127.0.0.1:9"}))
+
+    def firn(*arguments: str) -> Any:
+        code = main(["shards", *arguments, "--dir", str(tmp_path), "--json"])
+        out, err = capsys.readouterr()
+        return json.loads(out) if code == 0 else err
+
+    done = [event("c", 100 + n, {"id": n, "w": "w", "v": f"v{n}", "n": n}) for n in range(20)]
+    lake.land(done)
+    dry = firn("split", REST, "s1", "high", "--at", "15", "--dry-run")
+    (moves,) = dry["moves"]
+    assert (dry["version"], moves["source"], moves["target"], moves["rows"]) == (2, "s1", "high", 5)
+    assert moves["bytes"] > 0
+    assert newest(lake).number == 1
+    for arguments, words in (
+        (("split", REST, "s1", "high"), "say at which n s1 is split"),
+        (("split", REST, "s7", "high", "--at", "15"), "there is no shard 's7'"),
+        (("split", REST, "s1", "high", "--at", "x"), "'x' is no long; write whole numbers"),
+        (("split", REST, "s1", "high", "--values", "x"), "write --at"),
+        (("split", "s1.orders", "s1", "high", "--at", "15"), "there are: rest.orders"),
+        (("move", REST, "rest", "x.y"), "has the name of the whole, and stays"),
+        (("move", REST, "s1", "x"), "write namespace.table"),
+        (("merge", REST, "rest", "--into", "s1"), "merge into it"),
+    ):
+        assert words in firn(*arguments)
+    assert firn("split", REST, "s1", "high", "--at", "15")["version"] == 2
+    assert firn("move", REST, "s0", "low.orders")["moves"][0]["rows"] == 10
+    (told,) = firn("list")
+    assert (told["version"], told["in_use"], told["why"]) == (3, 1, "move s0 to low.orders")
+    lake.land(part := [event("c", 200, {"id": 50, "w": "w", "v": "v", "n": 11})])
+    done += part
+    assert check(lake, done) == 3
+    (told,) = firn("list", REST)
+    assert [(one["shard"], one["table"], one["values"], one["rows"]) for one in told["shards"]] == [
+        ("high", "high.orders", "15 to", 5), ("s0", "low.orders", "to 10", 10), ("s1", "s1.orders", "10 to 15", 6),
+        ("rest", "rest.orders", "all others", 0),
+    ]  # fmt: skip
+    assert main(["shards", "merge", REST, "high", "--into", "s0", "--dir", str(tmp_path)]) == 0
+    assert "this is version 4" in capsys.readouterr().out
+    assert main(["shards", "list", "--dir", str(tmp_path)]) == 0
+    assert "its rows are under version 3" in capsys.readouterr().out
+    lake.land(part := [event("d", 300, None, done[12]["after"])])
+    assert check(lake, done + part) == 4
