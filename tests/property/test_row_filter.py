@@ -8,6 +8,20 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyiceberg.expressions import BooleanExpression
+from pyiceberg.expressions.visitors import bind, rewrite_not
+from pyiceberg.io.pyarrow import expression_to_pyarrow
+from pyiceberg.schema import Schema
+from pyiceberg.types import (
+    BooleanType,
+    DecimalType,
+    DoubleType,
+    IntegerType,
+    ListType,
+    LongType,
+    NestedField,
+    StringType,
+)
 
 from firn.config.callers import is_one_of
 from firn.config.condition_text import parse
@@ -15,6 +29,7 @@ from firn.config.model import Auth
 from firn.config.readable_rows import check_rows
 from firn.config.reader_scopes import Scope, ScopedReader, ScopedReaders
 from firn.config.secret_addresses import SecretPlaces, is_same_place
+from firn_lake.reading.needed_files import needed_for
 from firn_lake.reading.row_filter import UnfitRows, kept, require_fit
 from tests.row_conditions import conditions
 from tests.soak import times
@@ -22,6 +37,12 @@ from tests.soak import times
 SCHEMA = pa.schema(
     [("n", pa.int64()), ("i", pa.int32()), ("d", pa.decimal128(38, 10)), ("e", pa.decimal128(9, 2)),
      ("s", pa.string()), ("t", pa.string()), ("b", pa.bool_()), ("f", pa.float64()), ("l", pa.list_(pa.int64()))]
+)  # fmt: skip
+ICEBERG = Schema(
+    *(NestedField(id, name, type, required=False) for id, (name, type) in enumerate(
+        {"n": LongType(), "i": IntegerType(), "d": DecimalType(38, 10), "e": DecimalType(9, 2), "s": StringType(),
+         "t": StringType(), "b": BooleanType(), "f": DoubleType(), "l": ListType(99, LongType(), False)}.items(), 1
+    ))
 )  # fmt: skip
 DECIMALS = st.sampled_from(["0.5", "-1.5", "2", "1E+1", "12345678901234567890123456.0000000001"]).map(Decimal)
 TEXTS_THERE = st.sampled_from(["", "a", "ab", "abc", "é", "Ab", "a%b", "a\nb", "a\\b", "𝄞", "\uffff", "_", "a_"])
@@ -50,6 +71,13 @@ CONDITIONS = conditions(
 )
 
 
+def fits(where: BooleanExpression, table: pa.RecordBatch) -> set[int]:
+    """The rows of which an expression is true."""
+    bound = rewrite_not(bind(ICEBERG, where, case_sensitive=True))
+    numbered = pa.Table.from_batches([table]).append_column("#", pa.array(range(table.num_rows)))
+    return set(numbered.filter(expression_to_pyarrow(bound)).column("#").to_pylist())
+
+
 def as_json(row: dict[str, object]) -> bytes:
     parts = (
         f"{json.dumps(name)}: {format(value, 'f') if isinstance(value, Decimal) else json.dumps(value)}"
@@ -67,6 +95,8 @@ def test_a_condition_keeps_of_arrow_what_it_holds_of_json(texts: list[str], rows
         require_fit(one.test, dict(zip(SCHEMA.names, SCHEMA.types, strict=True)))
     columns = dict(zip(SCHEMA.names, table.columns, strict=True))
     told = kept([one.test for one in found], columns, len(rows)).to_pylist()
+    needed = fits(needed_for([one.test for one in found], {one.name: one for one in ICEBERG.fields}), table)
+    assert all(id in needed for id, keeps in enumerate(told) if keeps)
     assert told == [all(one.holds(as_json(row)) for one in found) for row in rows]
 
 

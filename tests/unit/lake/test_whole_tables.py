@@ -177,6 +177,17 @@ def scoped(made: ShardedLake, *tables: str, **narrowed: Any) -> list[dict[str, A
         return pa.Table.from_batches(list(found.batches), found.schema).to_pylist()
 
 
+def test_a_scope_that_is_one_tenants_opens_that_shard(made: ShardedLake) -> None:
+    loads = Loads(made.catalog)
+    lake = ScopedLake(
+        Lake(loads, lambda: made.store),  # type: ignore[arg-type]
+        Scope("r", ("shop.orders",), rows={"shop.orders": "w = 'acme'"}),
+    )
+    with streamed_over(lake.at(None, None, None, fresh=False), "SELECT id FROM shop.orders") as found:
+        assert [one["id"] for batch in found.batches for one in batch.to_pylist()] == [5]
+    assert set(loads.names) == {"rest.orders", "acme.orders"}
+
+
 def test_a_scope_may_name_the_whole_and_narrow_it(made: ShardedLake) -> None:
     assert scoped(made, "shop.orders") == made.told
     for tables in (("acme.*", "rest.*", "umbrella.*"), ("acme.orders",), ("shop.order",)):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.expressions import And, BooleanExpression
 
 from firn.config.reader_scopes import Scope, TableGrant
 from firn.config.whole_tables import Whole
@@ -63,8 +64,11 @@ class ScopedTables(Tables):
 
     def scanned(self, identifier: tuple[str, ...], version: Version, read: Read | None = None) -> TableScan:
         """What the scope leaves of the table."""
-        shards = _shards_of(self._whole(identifier))
-        narrowed = NarrowedTable(version, _required(self._scope, identifier, version.source.metadata, shards))
+        several = self._whole(identifier)
+        grant = _required(self._scope, identifier, version.source.metadata, _shards_of(several))
+        narrowed = NarrowedTable(version, grant)
+        if several is not None and read is not None:
+            read = _of_needed(read, narrowed.needed)
         whole: Read = read or (lambda schema, files: Rows(version, schema, files=files))
         return TableScan(narrowed.version, narrowed.reading(whole, (NotFresh,)))
 
@@ -234,6 +238,11 @@ class ScopedLake:
             return ScopedShards(Shards(whole, self._lake.catalog.load_table, found), grant)
         except NoSuchTableError:
             return None
+
+
+def _of_needed(read: Read, needed: BooleanExpression) -> Read:
+    """The same way to read, of those shards alone that may have rows which may be read."""
+    return lambda schema, files: read(schema, And(files, needed))
 
 
 def _shards_of(whole: Whole | None) -> Sequence[tuple[str, ...]]:

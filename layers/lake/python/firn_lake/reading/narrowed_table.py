@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
-from pyiceberg.expressions import BooleanExpression
+from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
@@ -21,6 +21,7 @@ from firn.config.reader_scopes import TableGrant
 from firn.config.sql_text import SqlRefused
 from firn.errors import FirnError, TransientError
 from firn.tables.snapshot_history import NoSuchMoment
+from firn_lake.reading.needed_files import needed_for
 from firn_lake.reading.row_filter import UnfitRows, kept, require_fit
 from firn_lake.reading.rows import Batches
 from firn_lake.reading.unreadable import UnreadableFile
@@ -98,6 +99,14 @@ class NarrowedTable:
     def filtered_by(self) -> tuple[NestedField, ...]:
         """The columns that `keep` looks at."""
         return tuple({field.field_id: field for field in self._looked_at.values()}.values())
+
+    @property
+    def needed(self) -> BooleanExpression:
+        """True of all rows that may be read, by the columns of `full`: what can hold none of them need not be opened."""
+        if not self._sees_rows:
+            return AlwaysTrue()
+        clear = all(self.full.schema.find_field(one.name).field_id == one.field_id for one in self._looked_at.values())
+        return needed_for(self._tests, self._looked_at) if clear else AlwaysTrue()
 
     def shows_rows_at(self, snapshot: "Snapshot | None") -> bool:
         """Whether the columns that `keep` looks at were there at a snapshot: before, nobody can tell whose rows were.
