@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from firn.commit.job_context import Counts, Work
+from firn.commit.lake import states_of
 from firn.config.names import TableName
 from firn.log import cuts, epochs, layout
 from firn.quarantine import rules as rules
@@ -30,7 +31,7 @@ def write_cut(
     if work.before is not None and work.last <= work.before.n:
         return
     changed = {TableName.parse(outcome.table) for outcome in outcomes} - work.foreign.keys()
-    states = {name: work.lake.state(name) if name in changed else state for name, state in work.states.items()}
+    states = dict(work.states) | states_of(work.lake, (name for name in work.states if name in changed))
     if any(state.progress(work.stream) > work.last for state in states.values() if state):
         return
     there = {name: state for name, state in states.items() if state and state.snapshot_id is not None}

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from firn.commit import table_limit
-from firn.commit.lake import Lake
+from firn.commit.lake import Lake, states_of
 from firn.commit.range_parts import Part, bounded, by_map, events_of, parts
 from firn.config.model import Config, StreamConfig
 from firn.config.names import TableName
@@ -152,7 +152,8 @@ def look(store: Store, lake: Lake, stream: str, first: int, last: int) -> Work:
     resting = {name for _, base, target in mirrors_on(settings) for name in (base, target)}
     names = {*taken, *resting, *_looked_at(settings, before, known, known_to, last)}  # not at one that is too many
     closed = {name: why for name in names if (why := ownership.barred(name, lake.databases))}  # not even loaded
-    found = {name: None if name in closed else lake.state(name) for name in sorted(names)}
+    found: dict[TableName, TableState | None] = dict.fromkeys(sorted(names))
+    found |= states_of(lake, (name for name in found if name not in closed))
     others = {
         name: why
         for name, state in found.items()
