@@ -103,4 +103,25 @@ MUTANTS: Final = (
         "own = (identifier,)",
         (f"{_WHOLE}::test_a_scope_may_name_the_whole_and_narrow_it",),
     ),
+    Mutant(
+        "an epoch that was sealed late is under an older map",
+        "layers/core/python/firn/log/shard_maps.py",
+        "{table: max(one, versions.get(table, 1)) for",
+        "{table: one for",
+        ("tests/unit/log/test_shard_maps.py::test_no_map_comes_back_whoever_seals_late",),
+    ),
+    Mutant(
+        "a tenant who can have no table takes the room of others",
+        f"{_PLACEMENT}/map_changes.py",
+        "islice(filter(fits, sorted(found)), room)",
+        "filter(fits, sorted(found)[:room])",
+        ("tests/unit/tables/test_shard_admission.py::test_who_can_not_have_a_table_takes_no_room",),
+    ),
+    Mutant(
+        "rows of a shard that is split stay where they are",
+        _DECISION,
+        "rows |= {key: row for key, row in found.items() if key not in rows}",
+        "rows |= {}",
+        (_EACH_CUT,),
+    ),
 )  # fmt: skip

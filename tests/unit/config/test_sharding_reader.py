@@ -227,3 +227,17 @@ def test_the_memory_beside_the_rest_has_a_name_too() -> None:
     assert len(named(246).streams["shop"].tables[0].to) == 251
     with pytest.raises(ConfigError, match="a table's name has at most 246 bytes"):
         named(247)
+
+
+@pytest.mark.parametrize(
+    ("to", "named"),
+    [("shop.orders", "shop.orders"), ("'{schema}.{table}'", "{schema}.{table}"), ("shop.lines", ""), ("x.y", "")],
+)
+def test_tenants_that_appear_take_no_table_of_another_rule(to: str, named: str) -> None:
+    more = f"      public.x: {{to: {to}}}\n" if "{" not in to else f"      'public.*': {{to: {to}}}\n"
+    if not named:
+        read("{by: tenant(tenant_id), most: 9}", more)
+        return
+    with pytest.raises(ConfigError) as error:
+        read("{by: tenant(tenant_id), most: 9}", more)
+    assert f"says `most`, and a tenant's table might be {named}, which another rule feeds" in str(error.value)

@@ -10,7 +10,7 @@ from firn.log import cuts, epochs, layout
 from firn.quarantine import rules as rules
 from firn.quarantine.rules import High
 from firn.tables.outcome import COUNTS, Outcome
-from firn.tables.shard_cut import cut_in, map_in
+from firn.tables.shard_cut import cut_in, map_of
 from firn.tables.table_state import TableState, epoch_of
 
 
@@ -75,9 +75,10 @@ def _shards(work: Work, there: Mapping[TableName, TableState]) -> dict[str, int]
     found: dict[str, int] = {}
     for rule in work.settings.tables:
         state = None if rule.shard is None else there.get(TableName.parse(rule.to))
-        if rule.shard is None or state is None:
+        if state is None:
             continue
-        places = map_in(state.ancestry, rule.shard).tables
+        made = map_of(state)
+        places = made.tables if made else {}
         named = cut_in(state.ancestry, work.stream)
         found |= {str(places[name]): at.snapshot for name, at in named.items() if name in places}
     return found

@@ -56,24 +56,10 @@ def read_sharding(
             "by", f"{shown(column)} is no declared column; write its type, such as columns: {{{column}: string}}"
         )
         return None
-    tenants = [item.text for item in below.texts("tenants", "tenants: [acme, umbrella]")]
-    most = below.integer("most", 1, MOST - 1, 50) if below.has("most") else 0
-    if way == "tenant" and not tenants and not below.has("most"):
-        below.note(
-            "tenants", "is missing; write those that have a table of their own, such as tenants: [acme], or most: 50 "
-            "for as many as appear"
-        )  # fmt: skip
+    named = _tenants(below, way)
+    if named is None:
         return None
-    if most and way != "tenant":
-        below.note("most", f"is a setting of tenant, not of {way}; leave it out")
-        return None
-    if most and most < len(tenants):
-        below.note("most", f"is less than the {len(tenants)} tenants that are listed; write {len(tenants)} or more")
-    if way != "tenant" and tenants:
-        below.note("tenants", f"is a setting of tenant, not of {way}; leave it out")
-        return None
-    for twice in sorted({name for name in tenants if tenants.count(name) > 1}):
-        below.note("tenants", f"names {shown(twice)} twice; write each once")
+    tenants, most = named
     try:
         found = Sharding(
             by=way,
@@ -94,6 +80,29 @@ def read_sharding(
         section.note("shard", str(error))
         return None
     return found
+
+
+def _tenants(section: Section, way: str) -> tuple[list[str], int] | None:
+    """`tenants` and `most`; None if they are wrong, which is noted."""
+    tenants = [item.text for item in section.texts("tenants", "tenants: [acme, umbrella]")]
+    most = section.integer("most", 1, MOST - 1, 50) if section.has("most") else 0
+    if way == "tenant" and not tenants and not section.has("most"):
+        section.note(
+            "tenants", "is missing; write those that have a table of their own, such as tenants: [acme], or most: 50 "
+            "for as many as appear"
+        )  # fmt: skip
+        return None
+    if most and way != "tenant":
+        section.note("most", f"is a setting of tenant, not of {way}; leave it out")
+        return None
+    if most and most < len(tenants):
+        section.note("most", f"is less than the {len(tenants)} tenants that are listed; write {len(tenants)} or more")
+    if way != "tenant" and tenants:
+        section.note("tenants", f"is a setting of tenant, not of {way}; leave it out")
+        return None
+    for twice in sorted({name for name in tenants if tenants.count(name) > 1}):
+        section.note("tenants", f"names {shown(twice)} twice; write each once")
+    return tenants, most
 
 
 def _places(section: Section) -> dict[str, str]:
