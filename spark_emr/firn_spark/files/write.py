@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from firn.changes.decode.types import Column, Type, storable
+from firn.changes.metadata_columns import IDENTITY
 from firn.config.file_writing import BloomSize
 from firn.tables import bloom_filters
 from firn_spark.files import parquet_options, partition_values, values
@@ -225,9 +226,18 @@ def _body(layout: Layout, rows: pa.Table) -> pa.Buffer:
         store_schema=False,
         store_decimal_as_integer=True,
         **layout.options,
+        **_dictionaries(rows.schema),
         **_blooms(layout, rows),
     )
     return annotated(file.getvalue(), rows.schema)
+
+
+def _dictionaries(fields: pa.Schema) -> dict[str, Any]:
+    """For pq.write_table: no dictionary of who a view's rows are, of which no two are equal. It would be read with any
+    of its pages. Arrow wants to be told all other columns, and of nested ones their parts: then there is one."""
+    if IDENTITY not in fields.names or any(pa.types.is_nested(one.type) for one in fields):
+        return {}
+    return {"use_dictionary": [name for name in fields.names if name != IDENTITY]}
 
 
 def _rows_of_file(layout: Layout, rows: pa.Table) -> int:

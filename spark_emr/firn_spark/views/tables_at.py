@@ -89,7 +89,7 @@ class TablesAt:
         self._empty: dict[str, str] = {}
         self._found: dict[tuple[str, tuple[str | None, ...], str], str] = {}  # what was looked up, for both cuts
         self._known: dict[tuple[str, tuple[str, ...]], list[tuple[Sequence[pa.Array], str]]] = {}  # the same, by values
-        self._held: list[pa.Table] | None = None
+        self._held: tuple[Column, list[pa.Table]] | None = None  # rows of the view, and the column that tells which
         self._changed = {name: self._net(name, found) for name, found in (changed or {}).items()}
 
     def rows(self, source: str, cut: int, columns: Sequence[str], within: Within | None) -> str:
@@ -132,12 +132,15 @@ class TablesAt:
     def held(self, columns: Sequence[str], within: Within) -> str:
         """As the port says: rows of the view are looked up by who they are."""
         names = tuple(f"w{i}" for i in range(len(self._stored.ids)))
-        self._held, asked_for = [], {self._stored.names[one] for one in columns}
+        asked_for = {self._stored.names[one] for one in columns}
         its = [one for one in self._stored.columns if one.name in asked_for]
+        wanted = self._wanted(self.who(f"SELECT DISTINCT {{}} FROM {within.table}", names))
+        its += [one for one in wanted.key[-1:] if one not in its]
+        self._held = wanted.key[-1], []
         if self._view is not None:
-            wanted = self._wanted(self.who(f"SELECT DISTINCT {{}} FROM {within.table}", names))
-            self._held = base_rows.rows_with(self._spark, self._view, wanted, [*its, _ID], where=True)
-        return self._stored.held(f"SELECT * FROM {self._made([*its, _ID], self._held)}", columns)
+            rows = base_rows.rows_with(self._spark, self._view, wanted, its, where=True)
+            self._held = wanted.key[-1], rows
+        return self._stored.held(f"SELECT * FROM {self._made(its, self._held[1])}", columns)
 
     def who(self, rows: str, names: Sequence[str]) -> pa.Table:
         """Who rows are, a SELECT with {} for what is asked of them: `id`, and `shown` if the view shows it. `names`: of
@@ -151,24 +154,28 @@ class TablesAt:
         """Where these rows (`who`) of the view are: of groups that is known, for they were looked up."""
         if not len(rows):
             return {}
-        held, names = self._held, [IDENTITY, base_rows.FILE, base_rows.ROW]
-        if held is None:
-            held = base_rows.rows_with(self._spark, view, self._wanted(rows), [_ID], where=True)
-        if not held:
+        if self._held is None:
+            wanted = self._wanted(rows)
+            by, found = wanted.key[-1], base_rows.rows_with(self._spark, view, wanted, wanted.key[-1:], where=True)
+        else:
+            by, found = self._held
+        if not found:
             return {}
-        found = pa.concat_tables(one.select(names) for one in held).unify_dictionaries()
-        found = found.filter(pc.is_in(found[IDENTITY], value_set=rows["id"].combine_chunks()))
-        return deletes.by_file(found[base_rows.FILE], found[base_rows.ROW])
+        names = [by.name, base_rows.FILE, base_rows.ROW]
+        told = pa.concat_tables(one.select(names) for one in found).unify_dictionaries()
+        own = rows["id" if by is _ID else "shown"].combine_chunks().cast(told[by.name].type)
+        told = told.filter(pc.is_in(told[by.name], value_set=own))
+        return deletes.by_file(told[base_rows.FILE], told[base_rows.ROW])
 
     def _wanted(self, rows: pa.Table) -> row_lookup.Wanted:
-        """Rows of the view, by who they are. What it shows of that comes first: its pages are chosen by their bounds,
-        and of `_firn_id` only those are read in which some of its rows are."""
-        key, some = [_ID], [rows["id"].unique()]
-        if self._stored.shown is not None and not rows["shown"].null_count:
-            name = self._stored.shown[1]
-            key = [next(one for one in self._stored.columns if one.name == name), _ID]
-            some.insert(0, rows["shown"].unique())
-        return row_lookup.Wanted(key, some=some)
+        """Rows of the view, by who they are: the last column tells it. What the view shows of that comes first, for
+        pages are chosen by its bounds; where that is all, `_firn_id` is not looked at."""
+        if self._stored.shown is None or rows["shown"].null_count:
+            return row_lookup.Wanted([_ID], some=[rows["id"].unique()])
+        shown = next(one for one in self._stored.columns if one.name == self._stored.shown[1])
+        if len(self._stored.ids) == 1:
+            return row_lookup.Wanted([shown], some=[rows["shown"].unique()])
+        return row_lookup.Wanted([shown, _ID], some=[rows["shown"].unique(), rows["id"].unique()])
 
     def _net(self, name: str, found: RowChanges) -> tuple[str, str]:
         """Tables of what went and what came, without what did both."""

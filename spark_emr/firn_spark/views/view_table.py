@@ -3,10 +3,11 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from firn.changes.decode.types import storable
 from firn.changes.metadata_columns import IDENTITY, VIEW_METADATA
+from firn.config.file_writing import PAGE_ROWS
 from firn.config.modes import VIEW
 from firn.config.views import View
 from firn.tables import bloom_filters, file_properties, partition_policy
@@ -22,6 +23,8 @@ from firn_spark.tables.java import java_class
 from firn_spark.tables.metadata_cache import KNOWN
 from firn_sql.views.stored import Stored
 
+_PAGE_ROWS: Final = "2000"  # so that of the rows that go, which refreshes look up, not nearly all pages are read
+
 
 def made(context: RangeContext, view: View, how: Stored) -> Table:
     """Creates it. Raises what Tables.create raises."""
@@ -29,6 +32,7 @@ def made(context: RangeContext, view: View, how: Stored) -> Table:
     properties = {
         "firn.key": json.dumps([IDENTITY]), MODE: VIEW, "firn.stream": context.stream,
         **bloom_filters.properties(rule.bloom, (), how.columns, {}, rule.bloom_size),
+        PAGE_ROWS: _PAGE_ROWS,
         **file_properties.first(rule.writing),
         **({FORMAT_VERSION: str(rule.writing.format)} if rule.writing.format else {}),
         **(partition_policy.asked(rule.partition_by) if rule.partition_by else {}),
