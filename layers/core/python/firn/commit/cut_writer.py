@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from firn.commit.job_context import Counts, Work
+from firn.config.model import StreamConfig
 from firn.config.names import TableName
+from firn.config.table_sizes import TableSizes
 from firn.log import cuts, epochs, layout
 from firn.quarantine import rules as rules
 from firn.quarantine.rules import High
@@ -58,8 +60,20 @@ def write_cut(
             high=high,
             quarantined=dict(held),
             files=dict(files),
+            sizes=sizes_of(work.settings, there),
         ),
     )
+
+
+def sizes_of(settings: StreamConfig, there: Mapping[TableName, TableState]) -> dict[str, int]:
+    """What the tables take that writers name as theirs, as their newest snapshots' summaries tell it; one that tells no
+    number is left out. Pure."""
+    patterns = {pattern for writer in settings.writers.values() for pattern in writer.stored_in}
+    if not patterns:
+        return {}
+    told = {str(name): state.ancestry[0].get("total-files-size", "") for name, state in there.items() if state.ancestry}
+    sizes = {name: int(text) for name, text in told.items() if text.isascii() and text.isdigit()}
+    return {name: sizes[name] for name in sorted(TableSizes(sizes).named(patterns))}
 
 
 def _out_of_reach(work: Work) -> dict[str, int]:
