@@ -5,7 +5,9 @@ from datetime import datetime
 
 from firn.commit.job_context import Counts, Work
 from firn.commit.lake import states_of
+from firn.config.model import StreamConfig
 from firn.config.names import TableName
+from firn.config.table_sizes import TableSizes
 from firn.log import cuts, epochs, layout
 from firn.quarantine import rules as rules
 from firn.quarantine.rules import High
@@ -59,8 +61,22 @@ def write_cut(
             high=high,
             quarantined=dict(held),
             files=dict(files),
+            sizes=sizes_of(work.settings, there, _sizes_before(work)),
         ),
     )
+
+
+def sizes_of(
+    settings: StreamConfig, there: Mapping[TableName, TableState], unseen: Mapping[str, int] | None = None
+) -> dict[str, int]:
+    """What the tables take that writers name as theirs, as their newest snapshots' summaries tell it; one that tells no
+    number is left out. `unseen`: those that were not looked at, as the cut before has them. Pure."""
+    patterns = {pattern for writer in settings.writers.values() for pattern in writer.stored_in}
+    if not patterns:
+        return {}
+    told = {str(name): state.ancestry[0].get("total-files-size", "") for name, state in there.items() if state.ancestry}
+    sizes = dict(unseen or {}) | {name: int(text) for name, text in told.items() if text.isascii() and text.isdigit()}
+    return {name: sizes[name] for name in sorted(TableSizes(sizes).named(patterns))}
 
 
 def _as_before(work: Work) -> dict[str, int]:
@@ -68,6 +84,11 @@ def _as_before(work: Work) -> dict[str, int]:
     that they had there: expiry keeps them as long as the newest cut names them."""
     before, unseen = work.before.tables if work.before else {}, work.unseen
     return {name: at for name, at in before.items() if name in unseen or TableName.parse(name) in work.foreign}
+
+
+def _sizes_before(work: Work) -> dict[str, int]:
+    before, unseen = work.before.sizes if work.before else {}, work.unseen
+    return {name: size for name, size in before.items() if name in unseen}
 
 
 def _shards(work: Work, there: Mapping[TableName, TableState]) -> dict[str, int]:

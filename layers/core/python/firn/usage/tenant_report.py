@@ -14,9 +14,10 @@ from typing import Any, Final
 
 from firn.config.model import Config
 from firn.config.table_sizes import TableSizes
-from firn.log import query_usage, table_health
+from firn.log import query_usage
 from firn.log.query_usage import Used
 from firn.log.store import Store
+from firn.log.stored_sizes import stored_sizes
 from firn.log.usage_layout import month_of
 from firn.usage import job_account, prices, stream_account
 from firn.usage.job_account import CARE, Resources
@@ -126,7 +127,7 @@ def _sent(store: Store, stream: str, month: str) -> Mapping[str, Sent]:
 
 def _stored(store: Store, config: Config) -> dict[str, Mapping[str, int]]:
     """What the tables of each tenant take, and NOBODY's."""
-    sizes = table_health.live_bytes(table_health.read_all(store, config.streams))
+    sizes = stored_sizes(store, config.streams)
     tables = TableSizes(sizes)
     patterns: defaultdict[str, list[str]] = defaultdict(list)
     for stream in config.streams.values():
