@@ -8,14 +8,16 @@ that dies in between leaves some ahead, which the next one finds so.
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
+import pyarrow.compute as pc
+
 from firn.changes.decode.row_decoder import OTHERS_LEFT_OUT
 from firn.changes.merge import decoded_rows
 from firn.changes.merge.decide import Before, Decided
 from firn.changes.merge.fold import Key, Row, RowChange
 from firn.changes.metadata_columns import OTHERS_ID
-from firn.changes.placement.shard_decision import Decision, ShardedGround, decide_over
+from firn.changes.placement.shard_decision import ShardedGround, decide_over
 from firn.errors import TerminalError
-from firn.tables import shard_cut
+from firn.tables import shard_cut, shard_plan
 from firn.tables.outcome import Outcome
 from firn.tables.shard_cut import At
 from firn.tables.shard_names import SHARDS_AT
@@ -28,6 +30,13 @@ from firn_spark.driver.shard_tables import (
     rows_of,
     shard_tables,
     sharding_of,
+)
+from firn_spark.driver.sharded_decision import (
+    ShardedDecision,
+    ShardsLookup,
+    as_rows,
+    decide_by_columns,
+    places_in_columns,
 )
 from firn_spark.files import row_lookup
 from firn_spark.files.retyped_files import retype_columns
@@ -56,7 +65,6 @@ class ShardedMirror:
         self._key = [one.decoding.columns[i] for i in one.decoding.key]
         self._late: dict[bytes, int | None] = {}
         self._rows = {shard.name: rows_of(one, shard, self._key, memory) for shard in self._shards()}
-        self._new = [decoded_rows.row_change(row, one.decoding) for row in changes.good]
 
     def _shards(self) -> list[ShardTable]:
         """All of them, with the columns that they have in other types than the whole rewritten."""
@@ -72,22 +80,40 @@ class ShardedMirror:
         """The shard that leads."""
         return self._rows[self._map.rest]
 
-    def decide(self) -> Decision:
-        """What becomes of all keys. Raises as the look-ups, and TerminalError."""
+    def decide(self, *, one_by_one: bool) -> ShardedDecision:
+        """What becomes of all keys, all of them decided `one_by_one` or as few as may be. Raises as the look-ups, and
+        TerminalError."""
         one, changes = self._one, self._changes
         if changes.truncates:
             self._check_truncate()
-        names = tuple(column.name for column in self._key)
-        ground = ShardedGround(self._rows, _Memory(self), self._map, names)
+        ground = ShardedGround(self._rows, _Memory(self), self._map, tuple(column.name for column in self._key))
+        ahead = any(rows.shard.ahead for rows in self._rows.values())
+        named = OTHERS_LEFT_OUT not in changes.seen.unavailable  # else what a change leaves out, it does not say
         try:
-            floor = self._memory.said.floor
-            decided = decide_over(ground, self._map, self._new, changes.truncates, one.sources, floor)
+            if not (one_by_one or ahead or changes.truncates) and named:
+                return self._by_columns(ground)
+            return self._by_rows(ground)
         except ValueError as why:
             raise TerminalError(
                 f"{one.target.name}: {why}; take one of them away, it was not Firn that wrote both"
             ) from why
+
+    def _by_columns(self, ground: ShardedGround) -> ShardedDecision:
+        changes, columns = self._changes, self._one.decoding.columns
+        placed, gaps = (places_in_columns(part, self._map, columns) for part in (changes.whole, changes.gaps))
+        tables = {name: rows.shard.table for name, rows in self._rows.items() if rows.shard.table is not None}
+        told = placed if shard_plan.independent(self._map, ground.names) else None
+        spark, sources = self._one.context.spark, self._one.sources
+        lookup = ShardsLookup(spark, tables, self._memory, ground, sources, self._late, told)
+        return decide_by_columns(changes, self._memory, lookup, self._map, placed, pc.unique(gaps).to_pylist())
+
+    def _by_rows(self, ground: ShardedGround) -> ShardedDecision:
+        one, told, floor = self._one, as_rows(self._changes), self._memory.said.floor
+        new = [decoded_rows.row_change(row, one.decoding) for row in told]
+        decided = decide_over(ground, self._map, new, self._changes.truncates, one.sources, floor)
         strayed = {name: rows.rows(None) for name, rows in self._rows.items() if rows.shard.strayed}
-        return replace(decided, strayed=strayed)
+        times = {row[decoded_rows.ORD]: row[decoded_rows.TS] for row in told}
+        return ShardedDecision(replace(decided, strayed=strayed), None, new, times)
 
     def _check_truncate(self) -> None:
         tables = (one.shard.table for one in self._rows.values())
@@ -98,7 +124,7 @@ class ShardedMirror:
                 f"{MOST_EMPTIED:,} that is not there yet"
             )
 
-    def bring(self, decided: Decision, seen: Survey, whole: Table) -> dict[str, At]:
+    def bring(self, decided: ShardedDecision, seen: Survey, whole: Table) -> dict[str, At]:
         """Commits all shards but the rest. `whole`: the rest's table, with all columns. -> all of them as they are now.
         Raises LostRace, CommitUnknown."""
         reached = decided.reached | {name for name, one in self._rows.items() if one.shard.ahead}
@@ -113,7 +139,7 @@ class ShardedMirror:
                 found[name] = now
         return found
 
-    def _bring(self, rows: ShardRows, decided: Decision, seen: Survey, whole: Table) -> At:
+    def _bring(self, rows: ShardRows, decided: ShardedDecision, seen: Survey, whole: Table) -> At:
         one, shard = self._one, rows.shard
         place = self._map.homes[shard.name].table
         fed = tuple(source for source in whole.state.sources if source is not None)
@@ -133,19 +159,19 @@ class ShardedMirror:
         by_rows.land(one.context.spark, table, written, snapshot, told, one.context.stream)
         return At(_landed(table, one.context.stream, one.context.last), one.context.last, one.context.stream)
 
-    def write(self, rows: ShardRows, decided: Decision, table: Table, shape: Shape) -> by_rows.Written:
+    def write(self, rows: ShardRows, decided: ShardedDecision, table: Table, shape: Shape) -> by_rows.Written:
         """Writes what brings a shard there. `table`: with all columns that it needs."""
-        present = rows.present(decided.rows.keys())
-        step = decided.step(rows.shard.name, present)
+        name, by_key = rows.shard.name, decided.rows
+        step = by_key.step(name, rows.present(by_key.rows.keys()))
         known: dict[Key, Row] = {}
         times: dict[Key, int | None] = {}
         for each in self._rows.values():
             known |= each.found
             times |= each.times
-        found = Found(Before(rows=known, linked=decided.linked), rows.now.places, times, self._late, rows.now.spare)
-        new = {row[decoded_rows.ORD]: row[decoded_rows.TS] for row in self._changes.good}
-        mine = DecidedRows(Decided(dict(step.writes), list(step.removes)), found, new, self._new)
-        return Written(self._changes.whole, None, mine, {}).write(self._one.context.spark, table, shape, old=False)
+        found = Found(Before(rows=known, linked=by_key.linked), rows.now.places, times, self._late, rows.now.spare)
+        mine = DecidedRows(Decided(dict(step.writes), list(step.removes)), found, decided.times, decided.changes)
+        columns = decided.columns.of(name) if decided.columns else None
+        return Written(self._changes.whole, columns, mine, {}).write(self._one.context.spark, table, shape, old=False)
 
     def removed(self, keys: Collection[Key]) -> Iterator[tuple[Key, Row]]:
         """The rows of these keys that deletes removed, in whichever shard they were."""
