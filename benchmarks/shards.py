@@ -112,7 +112,7 @@ class Cases:
         began = time.perf_counter()
         cpu, lines = pairs.timed(partial(firn_case.commit_epochs, lake, staging, 1, 1))
         told = {"who": who, "seconds": round(time.perf_counter() - began, 2), "cpu": round(cpu, 2)}
-        told |= {"way": next((one["by"] for one in lines if "by" in one), None), **firn_case.told(lines)}
+        told |= {"by": next((one["way"]["by"] for one in lines if "way" in one), None), **firn_case.told(lines)}
         names = tables(self._count) if who == "shards" else None
         told["right"] = reference.digest_of({**lake.table, "names": names}) == self.expected
         print(json.dumps(told), flush=True)

@@ -22,7 +22,7 @@ from firn.changes.placement.shard_map import Bands, Home, Listed, ShardMap, even
 from firn_spark.driver.shard_places import places_of
 from firn_spark.driver.sharded_decision import ShardedDecision, decide_by_columns, places_in_columns
 from firn_spark.merge.key_lookup import PATH, PLACE, Emptied, Found
-from tests.memory_table import MemoryShard, MemoryTable
+from tests.memory_table import MemoryShard
 from tests.property.random_histories import order
 from tests.property.test_decision import (
     TYPES,
@@ -39,7 +39,7 @@ from tests.property.test_decision import (
 from tests.soak import LONG as LONG_RUN
 from tests.soak import times
 
-CASES = times(250, 50_000, 2_500)
+CASES = times(120, 50_000, 2_500)
 NAMES = ("s0", "s1", "s2")
 
 

@@ -67,6 +67,7 @@ def test_a_row_whose_shard_changes_leaves_one_table_and_enters_the_other(spark: 
     }  # fmt: skip
     line = lake.line("rest.orders")
     assert (line["events"], line["merged"], line.get("dead", 0)) == (4, 4, 0)
+    assert line["way"]["by"] == "columns"
     # A late change of the deleted one, and a doubled one.
     lake.land([event("u", 150, {"id": 2, "w": "b", "v": "late"}), event("u", 200, {"id": 0, "w": "b", "v": "w0"})])
     assert rows_at(lake) == {
