@@ -107,7 +107,7 @@ class Shards:
         several = len(self.sources - {None}) > 1
         matter = bool(truncates) or self.memory.newest_truncate > min((one.order for one in mine), default=b"")
         after = {name: applied(rows, expected, name) for name, rows in self.tables.items()}
-        if not truncates and not (several and matter):
+        if not matter:
             self.compare(self.by_columns(mine, several), expected, after)
         whole = {key: row for rows in self.tables.values() for key, row in rows.items()}
         self.memory.gone += [(one.key, whole[one.key]) for one in batch if one.op == "d" and one.key in whole]

@@ -118,7 +118,7 @@ class DriverEngine:
         changes: Changes = one.read or _changes(one, mine)
         one.at("folding")
         seen, work = changes.seen, ShardedMirror(one, changes, memory, log_of(one, self._back))
-        decided = work.decide(one_by_one=is_one_by_one(one, memory, changes.truncates, seen.low))
+        decided = work.decide()
         outcome.way |= {"lookup": "driver", "by": decided.way, "shards": len(decided.reached)}
         outcome.ignored = ignored(one, seen)
         self._bury(one, changes.odd, decoded_rows.why_of(changes.bad))

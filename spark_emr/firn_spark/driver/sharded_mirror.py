@@ -80,23 +80,25 @@ class ShardedMirror:
         """The shard that leads."""
         return self._rows[self._map.rest]
 
-    def decide(self, *, one_by_one: bool) -> ShardedDecision:
-        """What becomes of all keys, all of them decided `one_by_one` or as few as may be. Raises as the look-ups, and
-        TerminalError."""
+    def decide(self) -> ShardedDecision:
+        """What becomes of all keys. Raises as the look-ups, and TerminalError."""
         one, changes = self._one, self._changes
         if changes.truncates:
             self._check_truncate()
         ground = ShardedGround(self._rows, _Memory(self), self._map, tuple(column.name for column in self._key))
-        ahead = any(rows.shard.ahead for rows in self._rows.values())
-        named = OTHERS_LEFT_OUT not in changes.seen.unavailable  # else what a change leaves out, it does not say
         try:
-            if not (one_by_one or ahead or changes.truncates) and named:
-                return self._by_columns(ground)
-            return self._by_rows(ground)
+            return self._by_columns(ground) if self._are_plain() else self._by_rows(ground)
         except ValueError as why:
             raise TerminalError(
                 f"{one.target.name}: {why}; take one of them away, it was not Firn that wrote both"
             ) from why
+
+    def _are_plain(self) -> bool:
+        """Whether columns can decide: the shards are what the cut names, no truncate matters, and what changes leave
+        out they name."""
+        seen, ahead = self._changes.seen, any(rows.shard.ahead for rows in self._rows.values())
+        truncated = bool(self._changes.truncates) or self._memory.said.truncated > seen.low
+        return not (ahead or truncated or OTHERS_LEFT_OUT in seen.unavailable or self._one.plan.unwritable)
 
     def _by_columns(self, ground: ShardedGround) -> ShardedDecision:
         changes, columns = self._changes, self._one.decoding.columns
