@@ -1,14 +1,14 @@
-"""What a hot table of several shards costs to commit, beside the same table in one. JSON lines.
+"""What a hot table of several shards costs to commit, beside the same table in one, and in two lanes. JSON lines.
 
-    python -m benchmarks.shards [--rows 1000000] [--events 200000] [--count 8] [--runs 4] [--against plain]
+    python -m benchmarks.shards [--rows 1000000] [--events 200000] [--count 8] [--lanes 2] [--runs 6] [--without plain]
 
-Both cases are runs of one warm session: the commit job on one sealed epoch, each run on the tables as they were, in
-turns (benchmarks.pairs). `shards` is the accounts of the other suites by `hash(id)` in so many tables and the rest; the
-rows of all of them together are checked against what DuckDB replays.
+All cases are runs of one warm session: the commit job on one sealed epoch, each run on the tables as they were, in
+turns, and what counts are the ratios within a turn. `shards` is the accounts of the other suites by `hash(id)` in so
+many tables and the rest, `lanes` the same committed in lanes; the rows of all of them together are checked against what
+DuckDB replays.
 """
 
 import argparse
-import cProfile
 import json
 import time
 from collections.abc import Iterator
@@ -40,9 +40,10 @@ _COLUMNS: Final = (
 _RULE: Final = "        to: '{shard}.accounts'\n        shard: {by: hash(id), count: "
 
 
-def config(count: int) -> str:
+def config(count: int, lanes: int = 1) -> str:
     """The accounts in so many shards."""
-    return CONFIG.replace("        to: bank.accounts\n", f"{_RULE}{count}}}\n")
+    text = CONFIG.replace("        to: bank.accounts\n", f"{_RULE}{count}}}\n")
+    return text.replace("    tables:\n", f"    job: {{lanes: {lanes}}}\n    tables:\n")
 
 
 def rule_of(count: int) -> TableRule:
@@ -85,9 +86,9 @@ def base(spark_: SparkSession, rows: int, source: Path, count: int) -> Path:
 
 
 class Cases:
-    """What the runs are on. `count`: of shards; `runs`: how many lakes of their own they get."""
+    """What the runs are on. `count`: of shards; `lanes`: in which they are committed."""
 
-    def __init__(self, session: SparkSession, rows: int, events: int, count: int) -> None:
+    def __init__(self, session: SparkSession, rows: int, events: int, count: int, lanes: int) -> None:
         data = CACHE / "data"
         source, changes = workload.base(data, rows), workload.events(data, Events(rows, events))
         self.expected = reference.expected(source, changes)
@@ -99,11 +100,13 @@ class Cases:
         self._staged = {
             "plain": firn_case.stage_files(changes, 1),
             "shards": firn_case.stage(f"{changes.name}-shards-{count}", bodies(), config(count)),
+            "lanes": firn_case.stage(f"{changes.name}-shards-{count}-lanes-{lanes}", bodies(), config(count, lanes)),
         }
         self._bases = {
             "plain": firn_case.base(session, rows, source),
             "shards": base(session, rows, source, count),
         }
+        self._bases["lanes"] = self._bases["shards"]
 
     def run(self, who: str, n: int) -> dict[str, Any]:
         """One commit. -> what the job says of it."""
@@ -113,35 +116,35 @@ class Cases:
         cpu, lines = pairs.timed(partial(firn_case.commit_epochs, lake, staging, 1, 1))
         told = {"who": who, "seconds": round(time.perf_counter() - began, 2), "cpu": round(cpu, 2)}
         told |= {"by": next((one["way"]["by"] for one in lines if "way" in one), None), **firn_case.told(lines)}
-        names = tables(self._count) if who == "shards" else None
+        names = None if who == "plain" else tables(self._count)
         told["right"] = reference.digest_of({**lake.table, "names": names}) == self.expected
         print(json.dumps(told), flush=True)
         return told
 
 
 def main() -> None:
-    """Both in turns, after a run of each to warm up."""
+    """All in turns, after a run of each to warm up."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--rows", type=int, default=1_000_000)
     arguments.add_argument("--events", type=int, default=200_000)
     arguments.add_argument("--count", type=int, default=8)
-    arguments.add_argument("--runs", type=int, default=4)
-    arguments.add_argument("--profile", type=Path, help="write the driver's cProfile of one more run of shards there")
+    arguments.add_argument("--lanes", type=int, default=2)
+    arguments.add_argument("--runs", type=int, default=6)
+    arguments.add_argument("--without", nargs="*", default=(), choices=("plain", "lanes"))
     given = arguments.parse_args()
-    cases = Cases(spark.start(), given.rows, given.events, given.count)
-    found: dict[str, list[dict[str, Any]]] = {"plain": [], "shards": []}
+    cases = Cases(spark.start(), given.rows, given.events, given.count, given.lanes)
+    found: dict[str, list[dict[str, Any]]] = {
+        who: [] for who in ("plain", "shards", "lanes") if who not in given.without
+    }
     for n in range(given.runs + 1):
-        for who in ("plain", "shards") if n % 2 else ("shards", "plain"):
+        for who in found if n % 2 else reversed(found):
             told = cases.run(who, n)
             if n:
                 found[who].append(told)
-    for of in ("seconds", "cpu"):
-        by = sorted(one[of] / other[of] for one, other in zip(found["shards"], found["plain"], strict=True))
-        print(json.dumps({"shards by plain": of, "ratios": [round(one, 2) for one in by]}), flush=True)
-    if given.profile:
-        profile = cProfile.Profile()
-        profile.runcall(cases.run, "shards", given.runs + 1)
-        profile.dump_stats(given.profile)
+    for who, other in (("shards", "plain"), ("lanes", "shards")):
+        for of in ("seconds", "cpu") if who in found and other in found else ():
+            by = sorted(mine[of] / its[of] for mine, its in zip(found[who], found[other], strict=True))
+            print(json.dumps({f"{who} by {other}": of, "ratios": [round(one, 2) for one in by]}), flush=True)
     assert all(one["right"] for runs in found.values() for one in runs)
 
 

@@ -97,9 +97,9 @@ def decide_by_columns(
     found = decide_keys(changes, memory, lookup, one_by_one=False, most=sys.maxsize)
     rows, columns = found.rows, None
     if found.columns is not None:
+        numbers = whole(found.columns.rows["_number"])
         written = placed.filter(pc.invert(whole(pc.equal(changes.whole["_op"], "d"))))
         reached = frozenset((*pc.unique(written).to_pylist(), *gaps, *lookup.met))
-        numbers = whole(found.columns.rows["_number"])
         leaves = _shards_of(found.columns.rows[PATH], lookup.shard_of)
         columns = ColumnShards(changes.whole, found.columns, placed.take(numbers), leaves, reached)
     one_by_one = gathered(lookup.ground, shards, rows.found.before, rows.decided, rows.changes)
@@ -122,7 +122,7 @@ def places_in_columns(part: pa.Table, shards: ShardMap, columns: Sequence[Column
 @dataclass
 class ShardsLookup:
     """Shards in tables of the catalog. `tables`: of each shard that is made; `placed`: of which shard the key of each
-    whole change is, None: it does not tell; `at_once`: how many are looked through at the same time."""
+    whole change is, None: it does not tell; `lanes`: how many are looked through at the same time."""
 
     spark: SparkSession
     tables: Mapping[str, Table]
@@ -131,7 +131,7 @@ class ShardsLookup:
     sources: Sequence[str | None]
     late_times: Mapping[bytes, int | None]
     placed: pa.Array | None
-    at_once: int = 1
+    lanes: int
     shard_of: dict[str, str] = field(default_factory=dict)
     met: set[str] = field(default_factory=set)
 
@@ -152,7 +152,7 @@ class ShardsLookup:
                 self.met.add(name)
             return found
 
-        with ThreadPoolExecutor(self.at_once) as pool:
+        with ThreadPoolExecutor(self.lanes) as pool:
             parts = [part for found in pool.map(look, sorted(self.tables)) for part in found]
         return places_in(parts, key, decoding)
 

@@ -6,6 +6,7 @@ that dies in between leaves some ahead, which the next one finds so.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pyarrow.compute as pc
@@ -106,7 +107,9 @@ class ShardedMirror:
         tables = {name: rows.shard.table for name, rows in self._rows.items() if rows.shard.table is not None}
         told = placed if shard_plan.independent(self._map, ground.names) else None
         spark, sources = self._one.context.spark, self._one.sources
-        lookup = ShardsLookup(spark, tables, self._memory, ground, sources, self._late, told)
+        lookup = ShardsLookup(
+            spark, tables, self._memory, ground, sources, self._late, told, self._one.context.config.lanes
+        )
         return decide_by_columns(changes, self._memory, lookup, self._map, placed, pc.unique(gaps).to_pylist())
 
     def _by_rows(self, ground: ShardedGround) -> ShardedDecision:
@@ -127,18 +130,20 @@ class ShardedMirror:
             )
 
     def bring(self, decided: ShardedDecision, seen: Survey, whole: Table) -> dict[str, At]:
-        """Commits all shards but the rest. `whole`: the rest's table, with all columns. -> all of them as they are now.
-        Raises LostRace, CommitUnknown."""
-        reached = decided.reached | {name for name, one in self._rows.items() if one.shard.ahead}
-        found: dict[str, At] = {}
-        for name, rows in sorted(self._rows.items()):
-            if rows is self.rest:
-                continue
-            now = rows.shard.now
-            if name in reached and rows.shard.progress < self._one.context.last:
-                now = self._bring(rows, decided, seen, whole)
-            if now is not None:
-                found[name] = now
+        """Commits all shards but the rest, so many at the same time as the stream has lanes: each is behind its own
+        fence, and what any order of them leaves a next job finds as it finds a crash. `whole`: the rest's table, with
+        all columns. -> all of them as they are now. Raises LostRace, CommitUnknown."""
+        last, others = self._one.context.last, [rows for rows in self._rows.values() if rows is not self.rest]
+        reached = decided.reached | {rows.shard.name for rows in others if rows.shard.ahead}
+        mine = [rows for rows in others if rows.shard.name in reached and rows.shard.progress < last]
+        found = {rows.shard.name: now for rows in others if (now := rows.shard.now) is not None}
+        with ThreadPoolExecutor(self._one.context.config.lanes) as lanes:
+            begun = {rows.shard.name: lanes.submit(self._bring, rows, decided, seen, whole) for rows in mine}
+            try:
+                found |= {name: one.result() for name, one in begun.items()}
+            finally:
+                for one in begun.values():
+                    one.cancel()
         return found
 
     def _bring(self, rows: ShardRows, decided: ShardedDecision, seen: Survey, whole: Table) -> At:

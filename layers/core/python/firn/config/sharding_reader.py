@@ -21,7 +21,7 @@ EPOCH_EVENTS: Final = 12_500
 _KEYS: Final = ("by", "count", "at", "tenants", "to", "else")
 _LATER: Final = {
     "most": "is not there yet: tenants that are listed become shards, and others stay in the rest; leave it out",
-    "lanes": "is not there yet: one job commits all shards; leave it out",
+    "lanes": "is a setting of the stream; write job: {lanes: 2} there",
 }
 # What a rule says beside its shards, and these can do.
 _WITH_SHARDS: Final = frozenset(
