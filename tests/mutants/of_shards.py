@@ -6,6 +6,9 @@ from tests.mutants.copy import Mutant
 
 _PLACEMENT: Final = "layers/core/python/firn/changes/placement"
 _DECISION: Final = f"{_PLACEMENT}/shard_decision.py"
+_BY_COLUMNS: Final = "spark_emr/firn_spark/driver/sharded_decision.py"
+_DECIDED: Final = "tests/property/test_sharded_decision.py"
+_SAME: Final = f"{_DECIDED}::test_shards_that_are_decided_by_columns_are_what_the_row_engine_decides"
 _MAPS: Final = "tests/unit/changes/test_shard_maps.py"
 _MODEL: Final = "tests/model/test_shards.py"
 _WHOLE: Final = "tests/unit/lake/test_whole_tables.py"
@@ -123,5 +126,26 @@ MUTANTS: Final = (
         "rows |= {key: row for key, row in found.items() if key not in rows}",
         "rows |= {}",
         (_EACH_CUT,),
+    ),
+    Mutant(
+        "a row that is removed is looked for where the new one lies",
+        _BY_COLUMNS,
+        "pc.equal(self.leaves, shard)",
+        "pc.equal(self.enters, shard)",
+        (_SAME,),
+    ),
+    Mutant(
+        "a shard is committed to only if the newest changes are in it",
+        _BY_COLUMNS,
+        "frozenset((*pc.unique(written).to_pylist(), *gaps, *lookup.met))",
+        "frozenset((*pc.unique(placed.take(numbers)).to_pylist(), *lookup.met))",
+        (_SAME,),
+    ),
+    Mutant(
+        "the last bytes of a value count as four",
+        "spark_emr/firn_spark/driver/shard_places.py",
+        "if 4 * place + 4 <= length:",
+        "if True:",
+        (f"{_DECIDED}::test_many_values_have_the_shards_that_each_of_them_has[string]",),
     ),
 )  # fmt: skip

@@ -20,7 +20,7 @@ EPOCH_EVENTS: Final = 12_500
 """That an epoch of a stream with such a table holds, but where a backlog makes it larger (epoch_limits)."""
 _KEYS: Final = ("by", "count", "at", "tenants", "most", "to", "else", "whole")
 _LATER: Final = {
-    "lanes": "is not there yet: one job commits all shards; leave it out",
+    "lanes": "is a setting of the stream; write job: {lanes: 2} there",
 }
 # What a rule says beside its shards, and these can do.
 _WITH_SHARDS: Final = frozenset(

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Protocol
 
-from firn.changes.merge.decide import Ground, Memory, decide, look
+from firn.changes.merge.decide import Before, Decided, Ground, Memory, decide, look
 from firn.changes.merge.fold import OTHERS, Key, Row, RowChange
 from firn.changes.placement.map_changes import copies, made, named_in
 from firn.changes.placement.shard_map import ShardMap
@@ -176,7 +176,13 @@ def decide_over(
     decide.look and decide.decide have them."""
     typed: Ground = ground
     before = look(typed, changes, truncates, sources)
-    decided = decide(before, changes, floor)
+    return gathered(ground, shards, before, decide(before, changes, floor), changes)
+
+
+def gathered(
+    ground: ShardedGround, shards: ShardMap, before: Before, decided: Decided, changes: Sequence[RowChange]
+) -> Decision:
+    """What was decided of these changes, from what `ground` was looked up for (`before`), as what becomes of shards."""
     keys = (*before.rows, *(change.key for change in changes), *before.linked)
     rows: dict[Key, Row | None] = {key: before.rows.get(key) for key in keys}
     rows |= dict.fromkeys(decided.removes)
