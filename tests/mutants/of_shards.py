@@ -95,8 +95,8 @@ MUTANTS: Final = (
     Mutant(
         "the whole has each shard as it is now",
         "layers/lake/python/firn_lake/sharded/whole_version.py",
-        "self.shards.snapshot(shard, self._cut[shard])",
-        "self.shards.table(shard).current_snapshot()",
+        "self.shards.snapshot(name, self.cut.at[shard])",
+        "self.shards.table(name).current_snapshot()",
         (f"{_WHOLE}::test_sql_reads_all_shards_at_the_newest_cut",),
     ),
     Mutant(

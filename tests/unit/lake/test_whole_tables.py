@@ -166,6 +166,8 @@ def test_a_shard_that_is_none_any_more_is_not_read(made: ShardedLake) -> None:
     made.catalog.rename_table("acme.orders", "acme.other")
     with pytest.raises(UnreadableFile, match=r"acme\.orders, a shard of shop\.orders, is not in the lake"):
         made.lake.sql(ALL).arrow()
+    (whole,) = (one for one in made.lake.tables() if one.shards)
+    assert (whole.rows, whole.shards) == (None, ("rest.orders", "umbrella.orders"))
     made.catalog.create_table("acme.orders", made.columns)
     with pytest.raises(UnreadableFile, match=r"acme\.orders is no shard of shop\.orders"):
         made.lake.sql(ALL).arrow()

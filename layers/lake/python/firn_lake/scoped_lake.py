@@ -62,12 +62,16 @@ class ScopedTables(Tables):
         """Those that are in the scope."""
         return [one for one in identifiers if self._scope.grant(one) is not None]
 
-    def scanned(self, identifier: tuple[str, ...], version: Version, read: Read | None = None) -> TableScan:
-        """What the scope leaves of the table."""
-        several = self._whole(identifier)
-        grant = _required(self._scope, identifier, version.source.metadata, _shards_of(several))
-        narrowed = NarrowedTable(version, grant)
-        if several is not None and read is not None:
+    def scanned(
+        self,
+        identifier: tuple[str, ...],
+        version: Version,
+        read: Read | None = None,
+        shards: Sequence[tuple[str, ...]] = (),
+    ) -> TableScan:
+        """What the scope leaves of the table, or of the shards."""
+        narrowed = NarrowedTable(version, _required(self._scope, identifier, version.source.metadata, shards))
+        if shards and read is not None:
             read = _of_needed(read, narrowed.needed)
         whole: Read = read or (lambda schema, files: Rows(version, schema, files=files))
         return TableScan(narrowed.version, narrowed.reading(whole, (NotFresh,)))
@@ -92,7 +96,7 @@ class ScopedTable:
 
     def at(self, as_of: AsOf) -> NarrowedTable:
         """What may be read of it at a moment. Raises NoSuchMoment, UnfitRows."""
-        return NarrowedTable(self._version(as_of), self._grant)
+        return NarrowedTable(version_at(self._table, as_of), self._grant)
 
     def schema(self, as_of: AsOf) -> dict[str, Any]:
         """Its columns with their types, and the key."""
@@ -141,9 +145,6 @@ class ScopedTable:
     def _summary(self) -> TableSummary:
         return summarize(self._table)
 
-    def _version(self, as_of: AsOf) -> Version:
-        return version_at(self._table, as_of)
-
     def _key(self) -> tuple[str, ...]:
         try:
             return self.at(None).key
@@ -160,22 +161,31 @@ class ScopedTable:
 class ScopedShards(ScopedTable):
     """All shards of a table, by the name that they are read by: what of a scope's tables is several."""
 
-    def __init__(self, shards: Shards, grant: TableGrant) -> None:
-        super().__init__(shards.rest, grant)
-        self._shards = shards
+    def __init__(self, shards: Shards, scope: Scope) -> None:
+        self._shards, self._scope = shards, scope
+        super().__init__(shards.rest, self._granted(WholeVersion(shards, version_at(shards.rest, None))))
         self.name, self._counts_rows = shards.name, False
+
+    def at(self, as_of: AsOf) -> NarrowedTable:
+        """As of a table."""
+        whole = self._whole(as_of)
+        return NarrowedTable(whole.version, self._granted(whole))
 
     def changes(self, from_: AsOf, to: AsOf, *, steps: bool, columns: Sequence[str] | None) -> Changes:
         """As of a table."""
-        whole = self._whole(to)
-        before = self._version(from_).snapshot if from_ is not None else None
-        return WholeChanges(before, whole, columns, steps=steps, narrowed=NarrowedTable(whole.version, self._grant))
+        after = self._whole(to)
+        before = None if from_ is None else self._whole(from_)
+        grant = self._granted(after, *([] if before is None else [before]))
+        narrowed = NarrowedTable(after.version, grant)
+        start = None if before is None else before.version.snapshot
+        return WholeChanges(start, after, columns, steps=steps, narrowed=narrowed)
 
     def _summary(self) -> TableSummary:
         return summary_of(self._whole(None))
 
-    def _version(self, as_of: AsOf) -> Version:
-        return self._whole(as_of).version
+    def _granted(self, *moments: WholeVersion) -> TableGrant:
+        tables = sorted({table for one in moments for table in one.tables})
+        return _required(self._scope, self._shards.whole.name.identifier, self._shards.rest.metadata, tables)
 
     def _whole(self, as_of: AsOf) -> WholeVersion:
         return WholeVersion(self._shards, version_at(self._shards.rest, as_of))
@@ -232,10 +242,9 @@ class ScopedLake:
     def _load(self, identifier: tuple[str, ...], whole: Whole | None) -> ScopedTable | None:
         try:
             found = self._lake.catalog.load_table(whole.rest.identifier if whole else identifier)
-            grant = _required(self._scope, identifier, found.metadata, _shards_of(whole))
             if whole is None:
-                return ScopedTable(found, grant)
-            return ScopedShards(Shards(whole, self._lake.catalog.load_table, found), grant)
+                return ScopedTable(found, _required(self._scope, identifier, found.metadata))
+            return ScopedShards(Shards(whole, self._lake.catalog.load_table, found), self._scope)
         except NoSuchTableError:
             return None
 
@@ -243,10 +252,6 @@ class ScopedLake:
 def _of_needed(read: Read, needed: BooleanExpression) -> Read:
     """The same way to read, of those shards alone that may have rows which may be read."""
     return lambda schema, files: read(schema, And(files, needed))
-
-
-def _shards_of(whole: Whole | None) -> Sequence[tuple[str, ...]]:
-    return () if whole is None else [one.identifier for one in whole.shards]
 
 
 @contextmanager
@@ -261,7 +266,7 @@ def _of_what_waits() -> Iterator[None]:
 
 
 def _required(
-    scope: Scope, identifier: tuple[str, ...], metadata: "TableMetadata", shards: Sequence[tuple[str, ...]]
+    scope: Scope, identifier: tuple[str, ...], metadata: "TableMetadata", shards: Sequence[tuple[str, ...]] = ()
 ) -> TableGrant:
     grant = scope.grant(identifier, shards)
     if grant is None or metadata.properties.get("firn.mode") == "deletes":

@@ -102,7 +102,7 @@ class NarrowedTable:
 
     @property
     def needed(self) -> BooleanExpression:
-        """True of all rows that may be read, by the columns of `full`: what can hold none of them need not be opened."""
+        """True of all rows that may be read, by the columns of `full`: what holds none of them need not be opened."""
         if not self._sees_rows:
             return AlwaysTrue()
         clear = all(self.full.schema.find_field(one.name).field_id == one.field_id for one in self._looked_at.values())

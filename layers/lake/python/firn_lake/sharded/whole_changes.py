@@ -74,11 +74,11 @@ def _moved(
     """Each shard that has another snapshot at the one moment than at the other, with the columns as it has them."""
     rest = version_of(shards.rest, after or before)
     yield rest.source, schema, before, after
-    then, now = shards.cut_at(before)[1], shards.cut_at(after)[1]
-    for shard in sorted({*then, *now} & shards.map.homes.keys()):
-        if shard in then and shard in now and then[shard].snapshot == now[shard].snapshot:
+    then, now = shards.cut_at(before).by_table, shards.cut_at(after).by_table
+    for table in sorted({*then, *now}):
+        if table in then and table in now and then[table].snapshot == now[table].snapshot:
             continue
-        old, new = (shards.snapshot(shard, at[shard]) if shard in at else None for at in (then, now))
-        its: Version = version_of(shards.table(shard), new or old)
+        old, new = (shards.snapshot(table, at[table]) if table in at else None for at in (then, now))
+        its: Version = version_of(shards.table(table), new or old)
         columns = as_shard_has(schema, its.schema, its.name, its.source.metadata.last_column_id + 1)
         yield its.source, columns, old, new

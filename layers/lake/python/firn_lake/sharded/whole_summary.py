@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from firn.config.whole_tables import Whole
 from firn.errors import TransientError
+from firn.tables.snapshot_history import NoSuchMoment
+from firn_lake.reading.unreadable import UnreadableFile
 from firn_lake.reading.versions import Version, version_at
 from firn_lake.sharded.whole_names import WholeNames
 from firn_lake.sharded.whole_version import Shards, WholeVersion
@@ -46,8 +48,12 @@ def all_tables(catalog: "Catalog", wholes: WholeNames) -> list[TableSummary]:
 
 
 def summary_of(whole: WholeVersion) -> TableSummary:
-    """All shards as one: the snapshots are the rest's, what they hold is that of all at the moment."""
-    versions = list(whole.versions())
+    """All shards as one: the snapshots are the rest's, what they hold is that of all at the moment. What can't be read
+    is not counted, and nobody knows how many rows there are then."""
+    versions = []
+    for shard in whole.made:
+        with suppress(UnreadableFile, NoSuchMoment):
+            versions.append(whole.of_shard(shard))
     told = [_told(one) for one in versions]
     rows = [0 if one.snapshot is None else row_counts(*map(number, of_summary(_told(one))))[2] for one in versions]
     known = [one for one in rows if one is not None]
@@ -55,7 +61,7 @@ def summary_of(whole: WholeVersion) -> TableSummary:
         summarize(whole.shards.rest),
         name=whole.shards.name,
         identifier=whole.shards.whole.name.identifier,
-        rows=sum(known) if len(known) == len(rows) else None,
+        rows=sum(known) if len(known) == len(whole.made) else None,
         size_bytes=sum(number(one.get("total-files-size", "")) or 0 for one in told),
         files=sum(number(one.get("total-data-files", "")) or 0 for one in told),
         shards=tuple(one.source.table for one in versions),

@@ -4,7 +4,7 @@ The rest leads: its snapshot is the moment, its columns are those of all, and it
 (firn.tables.shard_cut). So a row that moves is in exactly one of them.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from pyiceberg.expressions import AlwaysFalse, BooleanExpression
 from pyiceberg.expressions.visitors import rewrite_not
 from pyiceberg.schema import Schema
 
+from firn.changes.placement.shard_map import ShardMap
 from firn.config.names import TableName
 from firn.config.whole_tables import Whole
 from firn.tables.shard_cut import At, cut_in, sharding_in
@@ -51,6 +52,25 @@ class Part:
         return Rows(self.version, self.schema, files=self.files)
 
 
+@dataclass(frozen=True)
+class ShardCut:
+    """Where the shards were at a snapshot of the rest's.
+
+    leading  the snapshot that says so: itself, or the newest before
+    map      which shard a row belonged to, and where each lay
+    at       the other shards that had a table, by name
+    """
+
+    leading: "Snapshot | None"
+    map: ShardMap
+    at: Mapping[str, At]
+
+    @property
+    def by_table(self) -> dict[str, At]:
+        """The same by their tables."""
+        return {self.map.homes[shard].table: at for shard, at in self.at.items()}
+
+
 class Shards:
     """The tables of all shards, opened as they are needed."""
 
@@ -59,9 +79,10 @@ class Shards:
         sharding = sharding_in(rest.properties)
         if sharding is None:
             raise TableNotFound(f"{whole.name} is not in the lake yet: no commit has made its shards")
-        self.whole, self.rest, self.map = whole, rest, sharding.map
+        self.whole, self.rest = whole, rest
+        self._map = sharding.map
         self._load = load
-        self._opened: dict[str, Table] = {self.map.rest: rest}
+        self._opened: dict[str, Table] = {}
 
     @property
     def name(self) -> str:
@@ -71,40 +92,38 @@ class Shards:
     @property
     def opened(self) -> list[tuple[str, ...]]:
         """The identifiers of those that were looked at."""
-        return [table.name() for table in self._opened.values()]
+        return [table.name() for table in (self.rest, *self._opened.values())]
 
-    def table(self, shard: str) -> "Table":
-        """One of them. Raises UnreadableFile if it is not there, or was not made for this."""
-        if shard not in self._opened:
-            name = TableName.parse(self.map.homes[shard].table)
+    def table(self, name: str) -> "Table":
+        """One of them but the rest's. Raises UnreadableFile if it is not there, or was not made for this."""
+        if name not in self._opened:
             try:
-                found = self._load(name.identifier)
+                found = self._load(TableName.parse(name).identifier)
             except NoSuchTableError as error:
                 raise UnreadableFile(f"{name}, a shard of {self.name}, is not in the lake any more") from error
             if found.properties.get(SHARD_OF) != str(self.whole.rest):
                 raise UnreadableFile(f"{name} is no shard of {self.name}: it was made again, or by somebody else")
-            self._opened[shard] = found
-        return self._opened[shard]
+            self._opened[name] = found
+        return self._opened[name]
 
-    def cut_at(self, snapshot: "Snapshot | None") -> "tuple[Snapshot | None, dict[str, At]]":
-        """The snapshot of the rest that says where the other shards were at one of its snapshots: itself, or the newest
-        before; and what it says."""
+    def cut_at(self, snapshot: "Snapshot | None") -> ShardCut:
+        """Where the shards were at a snapshot of the rest's."""
         at = snapshot
         while at is not None:
             told = at.summary.additional_properties if at.summary else {}
             if SHARDS_AT in told:
-                return at, cut_in([told], "")
+                found = cut_in([told], "")
+                return ShardCut(at, self._map, {name: one for name, one in found.items() if name in self._map.homes})
             at = None if at.parent_snapshot_id is None else self.rest.snapshot_by_id(at.parent_snapshot_id)
-        return None, {}
+        return ShardCut(None, self._map, {})
 
-    def snapshot(self, shard: str, at: At) -> "Snapshot":
-        """That of a shard. Raises NoSuchMoment if it has expired."""
-        table = self.table(shard)
-        found = table.snapshot_by_id(at.snapshot)
+    def snapshot(self, name: str, at: At) -> "Snapshot":
+        """That of a shard's table. Raises NoSuchMoment if it has expired."""
+        found = self.table(name).snapshot_by_id(at.snapshot)
         if found is None:
             raise NoSuchMoment(
-                f"snapshot {at.snapshot} of {identifier_text(table.name())}, which {self.name} had at that moment, has "
-                "expired: read it at a newer one"
+                f"snapshot {at.snapshot} of {name}, which {self.name} had at that moment, has expired: read it at a "
+                "newer one"
             )
         return found
 
@@ -114,13 +133,20 @@ class WholeVersion:
 
     def __init__(self, shards: Shards, at: Version) -> None:
         """`at`: the rest at that moment."""
-        self.shards = shards
-        leading, self._cut = shards.cut_at(at.snapshot)
-        if leading is not None and at.snapshot is not None and leading.schema_id != at.snapshot.schema_id:
-            # A commit that rewrites a column of all shards is under way.
-            at = replace(version_of(shards.rest, leading), note=at.note)
+        self.shards, self.cut = shards, shards.cut_at(at.snapshot)
+        leading = self.cut.leading
+        if leading is not None and at.snapshot is not None:
+            # Where they differ, a commit that rewrites a column of all shards is under way.
+            same = leading.schema_id == at.snapshot.schema_id
+            at = replace(version_of(shards.rest, at.snapshot if same else leading), note=at.note)
         self._rest = at
         self.version = replace(at, name=shards.name)
+
+    @property
+    def tables(self) -> list[tuple[str, ...]]:
+        """The identifiers of the tables of all shards, whether they are made or not."""
+        there = {TableName.parse(home.table) for home in self.cut.map.homes.values()}
+        return [one.identifier for one in sorted({*there, *self.shards.whole.shards})]
 
     def read(self, schema: Schema, files: BooleanExpression) -> Batches:
         """Rows with these columns, of which some may not fit `files`."""
@@ -129,11 +155,11 @@ class WholeVersion:
     @property
     def made(self) -> list[str]:
         """The shards that have a table at that moment, the rest first."""
-        return [self.shards.map.rest, *(name for name in sorted(self._cut) if name in self.shards.map.homes)]
+        return [self.cut.map.rest, *sorted(self.cut.at)]
 
     def needed(self, where: BooleanExpression) -> list[str]:
         """Those that may hold rows that fit a filter, which is bound."""
-        chosen = shards_of(where, self.version.schema, self.shards.map)
+        chosen = shards_of(where, self.version.schema, self.cut.map)
         return [name for name in self.made if name in chosen]
 
     def parts(self, schema: Schema, files: "str | BooleanExpression | None") -> Iterator[Part]:
@@ -152,29 +178,26 @@ class WholeVersion:
         for shard in needed:
             part = self._part(shard, self.version.schema, where)
             files += prune(part.version, part.files, footers=footers).files
-        homes = self.shards.map.homes
+        homes = self.cut.map.homes
         read, left = (tuple(homes[one].table for one in some) for some in (needed, self._others(needed)))
         return PrunedWhole(self.version.name, self.version.id, str(text), files, read, left)
 
-    def versions(self) -> Iterator[Version]:
-        """Each shard at the moment."""
-        for shard in self.made:
-            yield self._at(shard)
+    def of_shard(self, shard: str) -> Version:
+        """One of `made` at the moment. Raises UnreadableFile, NoSuchMoment."""
+        if shard == self.cut.map.rest:
+            return self._rest
+        name = self.cut.map.homes[shard].table
+        return version_of(self.shards.table(name), self.shards.snapshot(name, self.cut.at[shard]))
 
     def _others(self, some: Sequence[str]) -> list[str]:
         return [one for one in self.made if one not in some]
 
     def _part(self, shard: str, schema: Schema, where: BooleanExpression) -> Part:
-        at = self._at(shard)
-        if shard == self.shards.map.rest:
+        at = self.of_shard(shard)
+        if shard == self.cut.map.rest:
             return Part(shard, at, schema, filter_in_shard(where, at.schema, at.schema))
         its = as_shard_has(schema, at.schema, at.name, at.source.metadata.last_column_id + 1)
         return Part(shard, at, its, filter_in_shard(where, self.version.schema, at.schema))
-
-    def _at(self, shard: str) -> Version:
-        if shard == self.shards.map.rest:
-            return self._rest
-        return version_of(self.shards.table(shard), self.shards.snapshot(shard, self._cut[shard]))
 
 
 class WholeRows(Rows):

@@ -144,8 +144,14 @@ class Tables:
         """Those of the tables that a query may name."""
         return list(identifiers)
 
-    def scanned(self, _identifier: tuple[str, ...], version: Version, read: Read | None = None) -> TableScan:
-        """What a query sees of a table. Every table that it reads comes through here."""
+    def scanned(
+        self,
+        _identifier: tuple[str, ...],
+        version: Version,
+        read: Read | None = None,
+        _shards: Sequence[tuple[str, ...]] = (),
+    ) -> TableScan:
+        """What a query sees of a table, or of the shards of one. Every table that it reads comes through here."""
         return TableScan(version, read)
 
     def meant(self, parts: tuple[str, ...]) -> tuple[str, ...]:
@@ -201,7 +207,7 @@ class Tables:
             self._shards[identifier] = Shards(whole, self._load, self._load(whole.rest.identifier))
         shards = self._shards[identifier]
         one = WholeVersion(shards, version_of(shards.rest))
-        return self.scanned(identifier, one.version, one.read)
+        return self.scanned(identifier, one.version, one.read, one.tables)
 
     def _load(self, identifier: tuple[str, ...]) -> "Table":
         found = self._catalog.load_table(identifier)
