@@ -14,7 +14,7 @@ from firn_spark.files import values
 
 _WHOLE: Final = frozenset({"int", "long", "date", "timestamp", "timestamptz"})  # hashed as eight bytes
 _BYTES: Final = frozenset({"string", "binary", "fixed"})
-_LENGTHS: Final = 200  # of values, each of which is hashed apart from the others
+_LONGEST: Final = 256  # bytes of a value that is hashed with others: a longer one costs less alone
 
 
 def places_of(shards: ShardMap, column: pa.ChunkedArray, kind: Type) -> pa.Array:
@@ -46,12 +46,13 @@ def _hashes(some: pa.Array, kind: Type) -> pa.Array | None:
         return None
     some = some.cast(pa.binary())
     lengths = pc.binary_length(some)
-    if len(each := pc.unique(lengths)) > _LENGTHS:
-        return None
     found, numbers = [], []
-    for length in each.to_pylist():
+    for length in pc.unique(lengths.filter(pc.less_equal(lengths, _LONGEST))).to_pylist():
         numbers.append(pc.indices_nonzero(pc.equal(lengths, length)))
         found.append(_murmur3(_blocks(some.take(numbers[-1]), length), length, len(numbers[-1])))
+    if len(long := pc.indices_nonzero(pc.greater(lengths, _LONGEST))):
+        numbers.append(long)
+        found.append(pa.array([murmur3.murmur3(some[place].as_py()) for place in long.to_pylist()], pa.uint32()))
     if not found:
         return pa.array([], pa.uint32())
     return pa.concat_arrays(found).take(pc.inverse_permutation(pa.concat_arrays(numbers).cast(pa.int64())))
