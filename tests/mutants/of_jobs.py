@@ -14,6 +14,27 @@ _NARROWED: Final = "tests/model/test_narrowing.py"
 
 MUTANTS: Final = (
     Mutant(
+        "a table that a job did not look at is missing in the cut",
+        f"{_CORE}/commit/cut_writer.py",
+        "if name in unseen or TableName.parse(name) in work.foreign}",
+        "if TableName.parse(name) in work.foreign}",
+        ("tests/model/test_tables_in_turn.py::test_a_table_that_is_touched_again_goes_on_from_where_it_was",),
+    ),
+    Mutant(
+        "of a range of several epochs only the last gives tables their turn",
+        f"{_CORE}/tables/turns.py",
+        "for n in range(above + 1, last + 1)}",
+        "for n in range(last, last + 1)}",
+        ("tests/unit/tables/test_turns.py::test_of_many_each_has_its_turn_however_many_epochs_a_range_has[0-2]",),
+    ),
+    Mutant(
+        "a job that stays never looks for what is late",
+        f"{_CORE}/commit/warm_job.py",
+        "<= now - seen < LATE:",
+        "<= now - seen:",
+        ("tests/model/test_lingering.py::test_what_is_late_is_found_within_a_minute",),
+    ),
+    Mutant(
         "a file whose greatest key is wanted is not opened",
         "spark_emr/firn_spark/files/file_bounds.py",
         "fits = pc.less_equal(",
