@@ -21,6 +21,7 @@ from firn.log.stored_sizes import stored_sizes
 from firn.log.usage_layout import month_of
 from firn.usage import job_account, prices, stream_account
 from firn.usage.job_account import CARE, Resources
+from firn.usage.job_shares import shared
 from firn.usage.stream_account import NOBODY, Sent
 from firn.usage.tenant_metrics import OTHERS, writers_of
 
@@ -98,26 +99,6 @@ def tenant_usages(store: Store, config: Config, month: str, now: datetime) -> li
         for one in [asked.get(name, query_usage.NOTHING)]
     ]  # fmt: skip
     return sorted(found, key=lambda one: (one.tenant == OTHERS, -one.together, one.tenant))
-
-
-def shared(
-    config: Config, sent: Mapping[str, Mapping[str, Sent]], used: Mapping[str, Resources]
-) -> dict[str, Resources]:
-    """What jobs used, by tenant: by bytes of JSON among the streams that share their jobs. Pure."""
-    found: dict[str, Resources] = {}
-    pools: defaultdict[str, list[str]] = defaultdict(list)
-    for name, stream in config.streams.items():
-        pools[stream.job].append(name)
-    for streams in pools.values():
-        pool = sum((used.get(name, Resources()) for name in streams), Resources())
-        sizes: defaultdict[str, int] = defaultdict(int)
-        for name in streams:
-            for writer, one in sent.get(name, {}).items():
-                sizes[writer] += one.bytes
-        total = sum(sizes.values())
-        for writer, size in sizes.items() if total else ((NOBODY, 1),):
-            found[writer] = found.get(writer, Resources()) + pool.share(size / (total or 1))
-    return found
 
 
 def _sent(store: Store, stream: str, month: str) -> Mapping[str, Sent]:
