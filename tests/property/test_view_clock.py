@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from firn_sql.views.clock import Moments
 from firn_sql.views.planner import SourceTable, plan
-from firn_sql.views.refresh import BEFORE, Refresh
+from firn_sql.views.refresh import AFTER, BEFORE, Refresh
 from firn_sql.views.sums import with_sums
 from tests.property.test_views import ASKS, Columns, State, Tables, bag, check_refresh, columns_of, queries
 from tests.soak import few_cases, times
@@ -52,6 +52,9 @@ MOMENTS = st.builds(
 QUERIES = [
     "SELECT * FROM t WHERE w > now() - INTERVAL 1 DAY",
     "SELECT id FROM u WHERE e = current_date",
+    "SELECT id FROM t WHERE CAST(w AS DATE) = current_date",
+    "SELECT id, z FROM u WHERE z::date BETWEEN current_date - 1 AND today() OR a = 1 AND z::DATE > now()",
+    "SELECT a, count(*) AS n FROM t WHERE CAST(w AS DATE) > now() - INTERVAL 30 HOUR GROUP BY a",
     "SELECT a, count(*) AS n, sum(id) AS s FROM t WHERE w <= now() AND a > 0 GROUP BY a",
     "SELECT t.id, u.id AS o FROM t LEFT JOIN u ON t.a = u.a AND u.z > now() - INTERVAL 1 DAY WHERE t.w < now()",
     "SELECT id FROM t WHERE NOT EXISTS (SELECT 1 FROM u WHERE u.a = t.a AND u.z > now() - INTERVAL 1 DAY)",
@@ -98,10 +101,46 @@ def test_what_equals_the_time_as_a_text_says_it_comes_and_goes(how: str) -> None
     known = {"t": ("id INTEGER, a INTEGER, b VARCHAR", ("id",))}
     state: Any = {"t": {1: (9, "2026-11-09"), 2: (10, "2026-11-10"), 3: (11, "2026-11-11"), 4: (None, None)}}
     moments = datetime(2026, 11, 9, 23, tzinfo=UTC), datetime(2026, 11, 10, 1, tzinfo=UTC)
-    for value, time in (("a", "strftime(now(), '%d')"), ("b", "current_date"), ("b", "CAST(current_date AS VARCHAR)")):
+    pairs = [("a", "strftime(now(), '%d')"), ("b", "current_date"), ("b", "CAST(current_date AS VARCHAR)")]
+    for value, time in (*pairs, ("CAST(b AS DATE)", "current_date")):
         sql = f"SELECT id FROM t WHERE {value} {how} ({time})"
         check_refresh(sql, state, {"t": {}}, known, moments)
         check_refresh(sql, state, {"t": {1: None, 5: (10, "2026-11-10")}}, known, moments)
+
+
+@pytest.mark.parametrize(
+    ("condition", "asked"),
+    [
+        ("CAST(w AS DATE) = current_date", [(datetime(2026, 11, 19), datetime(2026, 11, 21))]),
+        ("w::date > current_date - 7", [(datetime(2026, 11, 12), datetime(2026, 11, 14))]),
+        ("CAST(b AS DATE) = current_date", None),
+        ("CAST(w + INTERVAL 1 HOUR AS DATE) = current_date", None),
+    ],
+)
+def test_rows_of_a_day_are_looked_up_by_the_time_that_is_cast_to_it(condition: str, asked: Any) -> None:
+    known = {"t": ("id INTEGER, w TIMESTAMP, b VARCHAR", ("id",))}
+    tables = {name: SourceTable(columns_of(text), key) for name, (text, key) in known.items()}
+    state: Any = {"t": {1: ("2026-11-19 23:59:59", "2026-11-20"), 2: (None, None)}}
+    found = []
+
+    class Asked(Tables):
+        def rows(self, source: str, cut: int, columns: Any, within: Any) -> str:
+            if cut == AFTER:
+                found.append(within and connection.sql(f"FROM {within.table}").fetchall())
+            return super().rows(source, cut, columns, within)
+
+    with duckdb.connect(config={"threads": 1}) as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        sources = Asked(connection, [state, state], known)
+        moments = (START - timedelta(hours=1), START + timedelta(hours=1))
+        Refresh(connection, plan(f"SELECT id FROM t WHERE {condition}", tables), sources, moments).delta()
+    of_changes, of_the_day = found
+    assert of_changes is None
+    assert (of_the_day and [tuple(map(as_time, row)) for row in of_the_day]) == asked
+
+
+def as_time(value: Any) -> datetime:
+    return value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
 
 
 @pytest.mark.parametrize("sql", [one for one in QUERIES if not any(word in one for word in ("LIMIT", "tumble", "hop"))])

@@ -113,6 +113,7 @@ def test_an_explanation_for_people_fits_a_terminal(run: Run) -> None:
     ("condition", "kept"),
     [
         ("amount > epoch(now())", "row by row, and as time passes rows whose orders.amount it has passed"),
+        ("CAST(amount AS DATE) = today()", "row by row, and as time passes rows whose CAST(orders.amount AS DATE) it"),
         ("now() < to_timestamp(amount)", "row by row, and as time passes of all rows those whose to_timestamp(orders."),
         (
             "epoch(now()) - amount < 9",

@@ -165,7 +165,8 @@ class Refresh:
         raise AssertionError(type(node))
 
     def _scan(self, node: Scan, cut: int, within: Within | None) -> str:
-        of_columns = self._only(within, lambda one: one.column is not None)
+        days = time_changes.of_days(within, self._connection, lambda: self._rows(node, NOTHING, None), self._table)
+        of_columns = self._only(days, lambda one: one.column is not None)
         asked = self._sources.rows(
             node.source, cut, [node.names[one] for one in node.every], named(of_columns, node.names)
         )

@@ -25,6 +25,7 @@ from firn_sql.views.algebra import (
     replaced,
 )
 from firn_sql.views.clock import compared
+from firn_sql.views.time_changes import day_of
 
 CHANGED: Final = 1_000
 """Rows that change in a table, for an estimate."""
@@ -134,7 +135,7 @@ def _timed(node: Filter) -> str:
     found = compared(node.condition)
     if found is None:
         return "all rows at each refresh: write a column > now() - INTERVAL …, with now() on one side alone"
-    origins = [(one.value, _origin(node.input, one.value)) for one in found]
+    origins = [(one.value, _origin(node.input, day_of(one.value) or one.value)) for one in found]
     told = ", ".join(dict.fromkeys(_words(node.input, [value]) for value, _ in origins))
     if all(origin is not None for _, origin in origins):
         return f"row by row, and as time passes rows whose {told} it has passed"

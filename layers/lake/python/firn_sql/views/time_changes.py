@@ -1,15 +1,18 @@
 """What time changes in a filter whose condition asks for it: rows for which it says something else than before."""
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 import duckdb
 
-from firn_sql.views.algebra import Filter
+from firn_sql.parse_tree import parse
+from firn_sql.views.algebra import Expression, Filter
 from firn_sql.views.clock import Moments, at, compared
 from firn_sql.views.refresh_port import Delta, Span, Within, listed
 
 Table = Callable[[str], str]
 """Makes a table of the connection out of a SELECT. -> what it is called"""
+_TIMES: Final = frozenset({"DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"})
 
 
 def spans(connection: duckdb.DuckDBPyConnection, node: Filter, moments: Moments, table: Table) -> list[Within | None]:
@@ -33,6 +36,29 @@ def spans(connection: duckdb.DuckDBPyConnection, node: Filter, moments: Moments,
             return [None]
         found.append(Span((one.value,), table(ends), one.equal))
     return found
+
+
+def of_days(
+    within: Within | None, connection: duckdb.DuckDBPyConnection, rows: Callable[[], str], table: Table
+) -> Within | None:
+    """A condition on rows whose CAST(column AS DATE) lies between two as one on the column, which more rows may fit;
+    others as they are. rows: a SELECT of such rows. A day of a text is not between the texts of days."""
+    own = day_of(within.values[0]) if isinstance(within, Span) else None
+    if within is None or own is None:
+        return within
+    kinds = [*connection.sql(f"SELECT {own.sql} FROM ({rows()})").types, *connection.sql(f"FROM {within.table}").types]
+    if not {str(one) for one in kinds} <= _TIMES:
+        return within
+    return Span((own,), table(f"SELECT w0, w1 + INTERVAL 1 DAY AS w1 FROM {within.table}"))
+
+
+def day_of(value: Expression) -> Expression | None:
+    """The column of which an expression is the day."""
+    if value.node.get("class") != "CAST":
+        return None
+    own = Expression(value.node["child"])
+    its = Expression(parse(f"SELECT CAST({own.sql} AS DATE)")["select_list"][0])
+    return own if own.column is not None and its.sql.lower() == value.sql.lower() else None
 
 
 def sides(
