@@ -168,6 +168,7 @@ class ShardedMirror:
         if not waiting(under.map, found):
             return ()
         name, databases = str(one.target.name), databases_of(os.environ)
+        whole = shards.whole_of(one.context.stream)
         for _ in range(_TRIES):
             versions = shard_maps.newest(one.context.store, one.context.config)
             number = versions.get(name, 1)
@@ -175,7 +176,7 @@ class ShardedMirror:
             if number > under.number:
                 now = shard_maps.read(one.context.store, one.context.stream, name, shards, number)
             made_at = layout.instant(datetime.now(UTC))
-            made = shard_admission.admitted(now, shards, found, databases, self._is_free, made_at)
+            made = shard_admission.admitted(now, shards, found, databases, self._is_free, made_at, whole)
             if made is None:
                 return ()
             if shard_maps.put(one.context.store, one.context.stream, name, made):

@@ -243,7 +243,7 @@ def test_tenants_that_appear_take_no_table_of_another_rule(to: str, named: str) 
         return
     with pytest.raises(ConfigError) as error:
         read("{by: tenant(tenant_id), most: 9}", more)
-    assert f"says `most`, and a tenant's table might be {named}, which another rule feeds" in str(error.value)
+    assert f"says `most`, and a tenant's table might be {named}, which is another rule's" in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from firn.tables.shard_admission import admitted
 
 OF = Sharding("tenant", "w", "{shard}.orders", values={"a": "a"}, most=3, kind=STRING)
 FIRST = MapVersion(OF.map)
+WHOLE = TableName.parse("Shop.orders")
 
 
 def names(
@@ -18,13 +19,13 @@ def names(
     def is_free(place: TableName) -> bool:
         return str(place) != free
 
-    made = admitted(now, of, values, databases, is_free, "2026-01-01T00:00:00.000Z")
+    made = admitted(now, of, values, databases, is_free, "2026-01-01T00:00:00.000Z", WHOLE)
     return set(made.map.shards - now.map.shards) if made else set()
 
 
 def test_names_that_fit_are_listed_as_long_as_there_is_room() -> None:
     assert names(FIRST, "b", "c", "d", "a", None, 7, "B", "x y") == {"b", "c"}
-    made = admitted(FIRST, OF, ["b", "c"], (), lambda _: True, "now")
+    made = admitted(FIRST, OF, ["b", "c"], (), lambda _: True, "now", WHOLE)
     assert made is not None
     assert (made.number, made.why, made.made_at) == (2, "new tenants: b, c", "now")
     assert names(made, "d") == set()
@@ -42,6 +43,10 @@ def test_who_can_not_have_a_table_takes_no_room() -> None:
 def test_where_another_shard_was_moved_to_there_is_no_room_for_a_tenant() -> None:
     now = FIRST.next(move(FIRST.map, "a", Home("b.orders")), "", "")
     assert names(now, "b", "c") == {"c"}
+
+
+def test_no_tenant_has_the_table_that_all_shards_are_read_as() -> None:
+    assert names(FIRST, "shop", "b", "c") == {"b", "c"}
 
 
 def test_a_tenant_that_was_merged_into_the_rest_stays_there() -> None:

@@ -54,3 +54,10 @@ def test_a_table_that_another_rule_feeds_is_no_shard() -> None:
     assert fed_by_others(CONFIG, now, move(now.map, "a", "x.y")) is None
     told = fed_by_others(CONFIG, now, move(now.map, "a", "b.orders"))
     assert told == "b.orders is fed by public.plain of shop; write another name"
+
+
+def test_what_all_shards_are_read_as_is_no_shard() -> None:
+    _, _, shards = find(CONFIG, "rest.orders")
+    now = MapVersion(shards.map)
+    told = fed_by_others(CONFIG, now, move(now.map, "a", "Shop.orders"))
+    assert told == "shop.orders is what all shards of rest.orders are read as; write another name"

@@ -49,6 +49,7 @@ class Work:
     parts: tuple[Part, ...] = ()  # the epochs in order, with the source tables that are refused
     pipelines: Pipelines = field(default_factory=dict)
     shards: Mapping[TableName, tuple[TableState, ...]] = field(default_factory=dict)  # shards_ahead, by their rests
+    unseen: frozenset[str] = frozenset()  # tables of the cut before that were not looked at: the next says the same
 
     def under(self, epoch: Epoch) -> StreamConfig:
         """What the epoch is committed under: the settings, with the pipelines of its own configuration. Raises
@@ -57,12 +58,6 @@ class Work:
             config = published_configs.load(self.store, epoch.config)
             self.pipelines[epoch.config] = config.streams.get(self.stream, self.settings).pipelines
         return replace(self.settings, pipelines=self.pipelines[epoch.config])
-
-    @property
-    def unseen(self) -> frozenset[str]:
-        """The tables of the cut before that were not looked at: the next one says the same of them."""
-        every = (self.before.known if self.before else frozenset()) - shards_beside(self.store, self.settings)
-        return every - {str(name) for name in self.states}
 
     @property
     def mirrors(self) -> list[tuple[Pipeline, TableName, TableName]]:
@@ -173,7 +168,7 @@ def look(store: Store, lake: Lake, stream: str, first: int, last: int) -> Work:
         split = bounded(split, {n: events_of(epoch) for n, epoch in mine.items()})
     return Work(
         store, lake, stream, last, config, settings, before, known, mine, touched, states, standings, foreign, split,
-        by_config,
+        by_config, unseen=frozenset(known_to) - {str(name) for name in states},
     )  # fmt: skip
 
 

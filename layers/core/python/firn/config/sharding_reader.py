@@ -151,7 +151,7 @@ def check_sharded(section: Section, streams: Mapping[str, StreamConfig]) -> None
     file; `streams`: with their views."""
     sharded = [(stream, rule, rule.shard) for stream in streams.values() for rule in stream.tables if rule.shard]
     exact, patterns = _filling(streams.values())
-    _check_wholes(section, sharded, exact, patterns)
+    wholes = _check_wholes(section, sharded, exact, patterns)
     for stream, rule, shards in sharded:
         names = sorted(set(shards.tables.values()))
         own = section.section(stream.name)
@@ -161,10 +161,12 @@ def check_sharded(section: Section, streams: Mapping[str, StreamConfig]) -> None
                 why = f"makes {met} a shard, and {shown(its.source)} feeds it too; write another `to`"
                 at.note("shard", why)
                 break
-        if shards.most and (named := _in_the_way(shards, [*exact, *(its.to for its in patterns)], names)):
+        others = (name for its, name in wholes.items() if its != (stream.name, rule.source))
+        taken = [*exact, *(its.to for its in patterns), *others]
+        if shards.most and (named := _in_the_way(shards, taken, names)):
             at.note(
                 "shard",
-                f"says `most`, and a tenant's table might be {named}, which another rule feeds; write another `to`",
+                f"says `most`, and a tenant's table might be {named}, which is another rule's; write another `to`",
             )
         for pipeline in stream.pipelines:
             if _rule_for(stream, pipeline.source) is rule:
@@ -189,9 +191,11 @@ def _check_wholes(
     sharded: Sequence[tuple[StreamConfig, TableRule, Sharding]],
     exact: Mapping[str, list[TableRule]],
     patterns: Sequence[TableRule],
-) -> None:
-    """Notes names for all shards that are, or may be, those of tables, or of two wholes."""
+) -> dict[tuple[str, str], str]:
+    """Notes names for all shards that are, or may be, those of tables, or of two wholes. -> the names, by stream and
+    source table."""
     known: dict[str, str] = {}
+    found: dict[tuple[str, str], str] = {}
     for stream, rule, shards in sharded:
         at = section.section(stream.name).section("tables").section(rule.source).section("shard")
         try:
@@ -206,6 +210,8 @@ def _check_wholes(
         mine = f"{stream.name}'s {shown(rule.source)}"
         if (other := known.setdefault(str(name).lower(), mine)) != mine:
             at.note("whole", f"is {name}, what {other} is read as too; {instead}")
+        found[stream.name, rule.source] = str(name)
+    return found
 
 
 def _rule_for(stream: StreamConfig, source: str) -> TableRule | None:
