@@ -163,8 +163,8 @@ def candidates(
 
     Lists from an overlap before what the newest epoch holds (`whole`: everything, which also finds what a long-delayed
     retry put behind that floor; less than OVERLAP leaves what is late to those who look further back). The batches of a
-    quarantined epoch that was lifted are free again. The next number is 1 + the highest of the sealed epochs and `above`
-    (the newest cut, if the epochs themselves have expired). Raises StorageUnavailable.
+    quarantined epoch that was lifted are free again. The next number is 1 + the highest of the sealed epochs and
+    `above` (the newest cut, if the epochs themselves have expired). Raises StorageUnavailable.
     """
     cases = holds.read_epochs(store, stream)
     lifted = [n for n, case in cases.items() if case.lift is not None]

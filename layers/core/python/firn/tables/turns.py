@@ -11,7 +11,7 @@ from typing import Final
 
 from firn.config.names import TableName
 
-MOST: Final = 1  # tables an epoch, about
+MOST: Final = 50  # tables an epoch, about
 
 
 def in_turn(tables: Collection[TableName], above: int, last: int) -> frozenset[TableName]:
