@@ -5,10 +5,9 @@ epoch n existed when it listed, so its view of what is covered was complete. No 
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
-from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -43,10 +42,8 @@ class EpochBatch(msgspec.Struct, frozen=True, omit_defaults=True):
     writers: dict[str, int] = {}
 
 
-class Epoch(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One sealed epoch, as stored. `config` is the sha it was sealed under; `tables` maps source table to rows;
-    `shards` the rest of each sharded table to the version of its map that was the newest (log/shard_maps.py; 1 is left
-    out)."""
+class Epoch(msgspec.Struct, frozen=True):
+    """One sealed epoch, as stored. `config` is the sha it was sealed under; `tables` maps source table to rows."""
 
     format: int
     stream: str
@@ -56,7 +53,6 @@ class Epoch(msgspec.Struct, frozen=True, omit_defaults=True):
     config: str
     batches: list[EpochBatch]
     tables: dict[str, int]
-    shards: dict[str, int] = {}
 
     @property
     def events(self) -> int:
@@ -166,9 +162,9 @@ def candidates(
     """What `stream` has staged that no epoch covers, oldest first, at most MAX_BATCHES and what `caps` allow.
 
     Lists from an overlap before what the newest epoch holds (`whole`: everything, which also finds what a long-delayed
-    retry put behind that floor; a shorter `overlap` than OVERLAP leaves what is late to who looks further back). The
-    batches of a quarantined epoch that was lifted are free again. The next number is 1 + the highest of the sealed
-    epochs and `above` (the newest cut, if the epochs themselves have expired). Raises StorageUnavailable.
+    retry put behind that floor; less than OVERLAP leaves what is late to those who look further back). The batches of a
+    quarantined epoch that was lifted are free again. The next number is 1 + the highest of the sealed epochs and
+    `above` (the newest cut, if the epochs themselves have expired). Raises StorageUnavailable.
     """
     cases = holds.read_epochs(store, stream)
     lifted = [n for n, case in cases.items() if case.lift is not None]
@@ -261,27 +257,17 @@ def left_of(store: Store, stream: str, n: int, sealed: Sequence[int]) -> list[Ep
     return [] if epoch is None else [batch for batch in epoch.batches if batch.id not in held]
 
 
-def seal(
-    store: Store,
-    stream: str,
-    found: Candidates,
-    *,
-    now: datetime,
-    config: str,
-    nonce: str,
-    shards: Mapping[str, int] = MappingProxyType({}),
-) -> Epoch | None:
+def seal(store: Store, stream: str, found: Candidates, *, now: datetime, config: str, nonce: str) -> Epoch | None:
     """Seal `found` as the next epoch. None: another dispatcher sealed that number first; list again.
 
-    `shards`: shard_maps.newest, of a stream that has sharded tables. `nonce` (random, per try) tells whose epoch it is
-    when an answer was lost. Raises StorageUnavailable, or UnknownOutcome: then list again later, the batches are in
-    exactly one epoch or still free.
+    `nonce` (random, per try) tells whose epoch it is when an answer was lost. Raises StorageUnavailable, or
+    UnknownOutcome: then list again later, the batches are in exactly one epoch or still free.
     """
     tables: dict[str, int] = {}
     for meta in found.metas:
         for table, rows in meta.tables.items():
             tables[table] = tables.get(table, 0) + rows
-    epoch = Epoch(FORMAT, stream, found.next_n, nonce, layout.instant(now), config, found.batches, tables, dict(shards))
+    epoch = Epoch(FORMAT, stream, found.next_n, nonce, layout.instant(now), config, found.batches, tables)
     return epoch if put_if_absent(store, layout.epoch_path(stream, epoch.n), encode(epoch)) else None
 
 
