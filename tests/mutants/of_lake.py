@@ -254,4 +254,18 @@ MUTANTS: Final = (
         "_nanoseconds(literal.value)",
         (f"{_TESTS}/test_nano_filters.py::test_pythons_moments_and_numbers_are_compared_as_nanoseconds",),
     ),
+    Mutant(
+        "the whole has each shard as it is now",
+        "layers/lake/python/firn_lake/sharded/whole_version.py",
+        "self.shards.snapshot(name, self.cut.at[shard])",
+        "self.shards.table(name).current_snapshot()",
+        ("tests/unit/lake/test_whole_tables.py::test_sql_reads_all_shards_at_the_newest_cut",),
+    ),
+    Mutant(
+        "the whole is the way around what narrows a shard",
+        "layers/core/python/firn/config/reader_scopes.py",
+        "own = (identifier, *shards)",
+        "own = (identifier,)",
+        ("tests/unit/lake/test_whole_tables.py::test_a_scope_may_name_the_whole_and_narrow_it",),
+    ),
 )

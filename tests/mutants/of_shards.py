@@ -11,7 +11,6 @@ _DECIDED: Final = "tests/property/test_sharded_decision.py"
 _SAME: Final = f"{_DECIDED}::test_shards_that_are_decided_by_columns_are_what_the_row_engine_decides"
 _MAPS: Final = "tests/unit/changes/test_shard_maps.py"
 _MODEL: Final = "tests/model/test_shards.py"
-_WHOLE: Final = "tests/unit/lake/test_whole_tables.py"
 _EACH_CUT: Final = "tests/property/test_shards.py::test_at_every_cut_each_shard_is_what_fold_places_there"
 
 MUTANTS: Final = (
@@ -91,20 +90,6 @@ MUTANTS: Final = (
         "_fits(low, sign, bound)",
         '_fits(low, "<", bound)',
         ("tests/unit/changes/test_shard_pruning.py::test_a_bound_is_the_first_value_of_its_band",),
-    ),
-    Mutant(
-        "the whole has each shard as it is now",
-        "layers/lake/python/firn_lake/sharded/whole_version.py",
-        "self.shards.snapshot(name, self.cut.at[shard])",
-        "self.shards.table(name).current_snapshot()",
-        (f"{_WHOLE}::test_sql_reads_all_shards_at_the_newest_cut",),
-    ),
-    Mutant(
-        "the whole is the way around what narrows a shard",
-        "layers/core/python/firn/config/reader_scopes.py",
-        "own = (identifier, *shards)",
-        "own = (identifier,)",
-        (f"{_WHOLE}::test_a_scope_may_name_the_whole_and_narrow_it",),
     ),
     Mutant(
         "an epoch that was sealed late is under an older map",

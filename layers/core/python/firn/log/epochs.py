@@ -5,9 +5,10 @@ epoch n existed when it listed, so its view of what is covered was complete. No 
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -42,8 +43,10 @@ class EpochBatch(msgspec.Struct, frozen=True, omit_defaults=True):
     writers: dict[str, int] = {}
 
 
-class Epoch(msgspec.Struct, frozen=True):
-    """One sealed epoch, as stored. `config` is the sha it was sealed under; `tables` maps source table to rows."""
+class Epoch(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One sealed epoch, as stored. `config` is the sha it was sealed under; `tables` maps source table to rows;
+    `shards` the rest of each sharded table to the version of its map that was the newest (log/shard_maps.py; 1 is left
+    out)."""
 
     format: int
     stream: str
@@ -53,6 +56,7 @@ class Epoch(msgspec.Struct, frozen=True):
     config: str
     batches: list[EpochBatch]
     tables: dict[str, int]
+    shards: dict[str, int] = {}
 
     @property
     def events(self) -> int:
@@ -257,17 +261,27 @@ def left_of(store: Store, stream: str, n: int, sealed: Sequence[int]) -> list[Ep
     return [] if epoch is None else [batch for batch in epoch.batches if batch.id not in held]
 
 
-def seal(store: Store, stream: str, found: Candidates, *, now: datetime, config: str, nonce: str) -> Epoch | None:
+def seal(
+    store: Store,
+    stream: str,
+    found: Candidates,
+    *,
+    now: datetime,
+    config: str,
+    nonce: str,
+    shards: Mapping[str, int] = MappingProxyType({}),
+) -> Epoch | None:
     """Seal `found` as the next epoch. None: another dispatcher sealed that number first; list again.
 
-    `nonce` (random, per try) tells whose epoch it is when an answer was lost. Raises StorageUnavailable, or
-    UnknownOutcome: then list again later, the batches are in exactly one epoch or still free.
+    `shards`: shard_maps.newest, of a stream that has sharded tables. `nonce` (random, per try) tells whose epoch it is
+    when an answer was lost. Raises StorageUnavailable, or UnknownOutcome: then list again later, the batches are in
+    exactly one epoch or still free.
     """
     tables: dict[str, int] = {}
     for meta in found.metas:
         for table, rows in meta.tables.items():
             tables[table] = tables.get(table, 0) + rows
-    epoch = Epoch(FORMAT, stream, found.next_n, nonce, layout.instant(now), config, found.batches, tables)
+    epoch = Epoch(FORMAT, stream, found.next_n, nonce, layout.instant(now), config, found.batches, tables, dict(shards))
     return epoch if put_if_absent(store, layout.epoch_path(stream, epoch.n), encode(epoch)) else None
 
 
