@@ -190,7 +190,7 @@ VALUES: Mapping[Type, Sequence[Any]] = {
     parse("timestamptz"): (None, 0, -1, 1_800_000_000_000_000),
     parse("timestamp_ns"): (None, 0, -1, 1_800_000_000_000_000_001),
     STRING: (
-        None, "", "a", "ab", "abc", "a" * 256, "b" * 257, "c" * 5_000, "Ünter", "日本",
+        None, "", "a", "ab", "abc", "Ünter", "日本", "a" * 256, "b" * 257, "c" * 5_000,
         *(f"user-{n}" * (n % 3) for n in range(300)),
     ),
     parse("binary"): (None, b"", b"\0", b"\0\1\2\3\4"),
