@@ -167,8 +167,8 @@ MUTANTS: Final = (
     Mutant(
         "a stream waits for a job of another configuration, which leaves its epochs alone",
         f"{_CORE}/dispatch/dispatcher.py",
-        "return last is None or last.config == pending.config",
-        "return True",
+        "return last is None or (last.config == pending.config and ",
+        "return last is None or (",
         ("tests/unit/dispatch/test_shared_jobs.py::test_a_stream_waits_for_no_job_of_another_configuration",),
     ),
     Mutant(
@@ -349,8 +349,8 @@ MUTANTS: Final = (
     Mutant(
         "a second run starts while one is at work",
         f"{_CORE}/dispatch/dispatcher.py",
-        "run.active\n            and _serves(",
-        "not run.id\n            and _serves(",
+        "run.active and _serves(",
+        "not run.id and _serves(",
         (f"{_DISPATCH_TESTS}::test_while_a_run_is_active_epochs_are_sealed_and_no_second_run_starts",),
     ),
     Mutant(
@@ -391,8 +391,8 @@ MUTANTS: Final = (
     Mutant(
         "dispatch counts on a job that has closed",
         f"{_CORE}/dispatch/dispatcher.py",
-        "and not job_closed_marker.is_closed(store, run.name)\n",
-        "and job_closed_marker is not None\n",
+        "and not job_closed_marker.is_closed(store, run.name):\n            return replace",
+        "and job_closed_marker is not None:\n            return replace",
         ("tests/model/test_lingering.py::test_no_epoch_falls_between_a_job_that_ends_and_the_next[job-10]",),
     ),
     Mutant(
@@ -637,7 +637,7 @@ MUTANTS: Final = (
     Mutant(
         "a namespace counts as one of GlueDatabases whatever it is",
         "layers/core/python/firn/config/reach.py",
-        "if not databases or any(_meet(namespace, one) for one in databases):",
+        "if not databases or any(meet(namespace, one) for one in databases):",
         "if not databases or namespace:",
         (
             "tests/model/test_other_deployments.py"
