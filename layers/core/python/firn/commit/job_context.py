@@ -19,6 +19,7 @@ from firn.quarantine.rules import Standing
 from firn.tables import ownership
 from firn.tables.outcome import COUNTS
 from firn.tables.routing import mirrors_on, targets_of
+from firn.tables.shard_names import SHARD_OF
 from firn.tables.table_state import TableState
 
 Counts = dict[str, dict[str, int]]
@@ -146,6 +147,7 @@ def look(store: Store, lake: Lake, stream: str, first: int, last: int) -> Work:
     names = {*taken, *resting, *map(TableName.parse, known_to)}  # a table that is too many is not looked at
     closed = {name: why for name in names if (why := ownership.barred(name, lake.databases))}  # not even loaded
     found = {name: None if name in closed else lake.state(name) for name in sorted(names)}
+    found = _without_shards(settings, found)
     others = {
         name: why
         for name, state in found.items()
@@ -167,6 +169,14 @@ def look(store: Store, lake: Lake, stream: str, first: int, last: int) -> Work:
         store, lake, stream, last, config, settings, before, known, mine, touched, states, standings, foreign, split,
         by_config,
     )  # fmt: skip
+
+
+def _without_shards(
+    settings: StreamConfig, found: Mapping[TableName, TableState | None]
+) -> dict[TableName, TableState | None]:
+    """Without shards by what they say of themselves: in a log that was begun anew no map names them."""
+    rests = {rule.to for rule in settings.tables if rule.shard is not None}
+    return {name: one for name, one in found.items() if one is None or one.properties.get(SHARD_OF) not in rests}
 
 
 def shards_beside(store: Store, settings: StreamConfig) -> frozenset[str]:
