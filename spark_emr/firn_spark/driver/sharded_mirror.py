@@ -6,9 +6,11 @@ that dies in between leaves some ahead, which the next one finds so.
 """
 
 import os
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 from firn.changes.decode.row_decoder import OTHERS_LEFT_OUT
 from firn.changes.merge import decoded_rows
@@ -23,6 +25,7 @@ from firn.errors import TerminalError
 from firn.log import layout, shard_maps
 from firn.tables import shard_admission, shard_cut
 from firn.tables.outcome import Outcome
+from firn.tables.shard_changes import MOST_MOVED
 from firn.tables.shard_cut import At
 from firn.tables.shard_names import SHARDS_AT
 from firn.tables.table_state import EPOCH, HELD_IDS
@@ -132,7 +135,8 @@ class ShardedMirror:
         one, shards, under = self._one, sharding_of(self._one), self._maps.after
         rows = (row for row in decided.rows.values() if row is not None)
         found = {row.values.get(shards.column) for row in rows if under.map.place(row.values) == shards.rest}
-        if not waiting(under.map, found):
+        found = {value for value in found if waiting(under.map, [value])}
+        if not (found and (found := self._movable(found))):
             return ()
         name, databases = str(one.target.name), databases_of(os.environ)
         for _ in range(_TRIES):
@@ -148,6 +152,22 @@ class ShardedMirror:
             if shard_maps.put(one.context.store, one.context.stream, name, made):
                 return tuple(sorted(made.map.shards - now.map.shards))
         return ()  # others were quicker each time: with the tenant's next change
+
+    def _movable(self, values: set[Any]) -> set[Any]:
+        """Those of the values that have few rows in the rest, all of them together: these move at once."""
+        rest, column = self.rest, sharding_of(self._one).column
+        of = next((one for one in rest.now.columns if one.name == column), None)
+        if rest.shard.table is None or of is None or rest.shard.table.state.records <= MOST_MOVED:
+            return values
+        wanted = row_lookup.Wanted(self._key, holding=(of, values.__contains__))
+        counts = Counter(row_lookup.read(rest.plan(wanted), rest.now.ids, [of]).columns[column])
+        found, sum_of = set(), 0
+        for value in sorted(values, key=lambda one: (counts[one], str(one))):
+            sum_of += counts[value]
+            if sum_of > MOST_MOVED:
+                break
+            found.add(value)
+        return found
 
     def _is_free(self, place: TableName) -> bool:
         try:

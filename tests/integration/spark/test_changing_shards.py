@@ -231,6 +231,11 @@ def test_new_tenants_appear_by_themselves_though_jobs_die_and_names_are_hostile(
         done += part
         check(lake, done)
     assert newest(lake).map.shards == {"acme", "c", "d1", "rest"}, "there is room for another"
+    change_map(lake, lambda now: merge(now, ["d1"], "rest"))
+    monkeypatch.setattr("firn_spark.driver.sharded_mirror.MOST_MOVED", 0)
+    lake.land(part := [row(700, 70, "d2"), row(701, 71, "new")])
+    assert check(lake, done + part) == newest(lake).number - 1
+    assert newest(lake).map.shards == {"acme", "c", "new", "rest"}, "who has many rows in the rest is split off by hand"
 
 
 def test_maps_are_listed_and_changed_by_command(
