@@ -6,10 +6,12 @@ that dies in between leaves some ahead, which the next one finds so.
 """
 
 import os
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pyarrow.compute as pc
 
@@ -26,6 +28,7 @@ from firn.errors import TerminalError
 from firn.log import layout, shard_maps
 from firn.tables import shard_admission, shard_cut, shard_plan
 from firn.tables.outcome import Outcome
+from firn.tables.shard_changes import MOST_MOVED
 from firn.tables.shard_cut import At
 from firn.tables.shard_names import SHARDS_AT
 from firn.tables.table_state import EPOCH, HELD_IDS
@@ -165,7 +168,8 @@ class ShardedMirror:
         committed: so none is forgotten. -> their names. Raises StorageUnavailable, UnknownOutcome, TerminalError."""
         one, shards, under = self._one, sharding_of(self._one), self._maps.after
         found = decided.values_in(shards.rest, shards.column, one.decoding.columns)
-        if not waiting(under.map, found):
+        found = {value for value in found if waiting(under.map, [value])}
+        if not (found and (found := self._movable(found))):
             return ()
         name, databases = str(one.target.name), databases_of(os.environ)
         whole = shards.whole_of(one.context.stream)
@@ -182,6 +186,22 @@ class ShardedMirror:
             if shard_maps.put(one.context.store, one.context.stream, name, made):
                 return tuple(sorted(made.map.shards - now.map.shards))
         return ()  # others were quicker each time: with the tenant's next change
+
+    def _movable(self, values: set[Any]) -> set[Any]:
+        """Those of the values that have few rows in the rest, all of them together: these move at once."""
+        rest, column = self.rest, sharding_of(self._one).column
+        of = next((one for one in rest.now.columns if one.name == column), None)
+        if rest.shard.table is None or of is None or rest.shard.table.state.records <= MOST_MOVED:
+            return values
+        wanted = row_lookup.Wanted(self._key, holding=(of, values.__contains__))
+        counts = Counter(row_lookup.read(rest.plan(wanted), rest.now.ids, [of]).columns[column])
+        found, sum_of = set(), 0
+        for value in sorted(values, key=lambda one: (counts[one], str(one))):
+            sum_of += counts[value]
+            if sum_of > MOST_MOVED:
+                break
+            found.add(value)
+        return found
 
     def _is_free(self, place: TableName) -> bool:
         try:

@@ -3,6 +3,7 @@ each commit: at each cut every shard of the version that its epochs name is what
 
 import json
 import random
+import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -17,13 +18,13 @@ from firn.changes.placement.map_changes import merge, move, split_values
 from firn.changes.placement.shard_decision import placed
 from firn.changes.placement.shard_map import Home, ShardMap
 from firn.config.map_document import MapVersion
-from firn.log import cuts, epochs, shard_maps
+from firn.log import cuts, epochs, published_configs, shard_maps
 from firn_cli.main import main
 from firn_spark.tables import fence
 from tests.integration.spark.committing import Died, Loss
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import event
-from tests.integration.spark.test_shard_commits import KINDS, TENANTS, lake_of, told
+from tests.integration.spark.test_shard_commits import CONFIG, KINDS, TENANTS, lake_of, told
 from tests.integration.spark.test_specification import change
 from tests.property.random_shards import next_map
 from tests.soak import LONG, SEED, few_cases
@@ -230,6 +231,11 @@ def test_new_tenants_appear_by_themselves_though_jobs_die_and_names_are_hostile(
         done += part
         check(lake, done)
     assert newest(lake).map.shards == {"acme", "c", "d1", "rest"}, "there is room for another"
+    change_map(lake, lambda now: merge(now, ["d1"], "rest"))
+    monkeypatch.setattr("firn_spark.driver.sharded_mirror.MOST_MOVED", 0)
+    lake.land(part := [row(700, 70, "d2"), row(701, 71, "new")])
+    assert check(lake, done + part) == newest(lake).number - 1
+    assert newest(lake).map.shards == {"acme", "c", "new", "rest"}, "who has many rows in the rest is split off by hand"
 
 
 def test_maps_are_listed_and_changed_by_command(
@@ -280,3 +286,19 @@ def test_maps_are_listed_and_changed_by_command(
     assert "its rows are under version 3" in capsys.readouterr().out
     lake.land(part := [event("d", 300, None, done[12]["after"])])
     assert check(lake, done + part) == 4
+    # A staging area that is begun anew has no versions: the rest says under which it is.
+    shutil.rmtree(tmp_path / "staging")
+    lake.deployment = "anew"
+    lake.config = published_configs.publish(lake.store, CONFIG.replace("SHARD", "{by: range(n), at: ['10']}"))
+    for n in range(4):
+        lake.post([event("c", 400 + n, {"id": 60 + n, "w": "w", "v": "v", "n": [3, 11, 17, 18][n]})])
+        before, last = cuts.last(lake.store, lake.stream), lake.seal()
+        assert lake.commit(1 + (before.n if before else last - 1), last) == 0, lake.lines
+    cut = cuts.last(lake.store, lake.stream)
+    assert cut is not None
+    assert cut.tables.keys() == {"low.orders", "s1.orders", "rest.orders"}
+    assert cut.progress.keys() == {REST}
+    assert {one["id"] for one in lake.rows("low.orders")} == {*range(10), *range(15, 20), 60, 62, 63}
+    assert {one["id"] for one in lake.rows("s1.orders")} == {10, 11, 13, 14, 50, 61}
+    assert firn("list")[0]["in_use"] == 4
+    assert firn("move", REST, "s1", "s2.orders")["version"] == 5

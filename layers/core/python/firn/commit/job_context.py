@@ -19,6 +19,7 @@ from firn.quarantine.rules import Standing
 from firn.tables import ownership
 from firn.tables.outcome import COUNTS
 from firn.tables.routing import mirrors_on, targets_of
+from firn.tables.shard_names import SHARD_OF
 from firn.tables.table_state import TableState
 from firn.tables.turns import in_turn
 
@@ -149,6 +150,7 @@ def look(store: Store, lake: Lake, stream: str, first: int, last: int) -> Work:
     closed = {name: why for name in names if (why := ownership.barred(name, lake.databases))}  # not even loaded
     found: dict[TableName, TableState | None] = dict.fromkeys(sorted(names))
     found |= states_of(lake, (name for name in found if name not in closed))
+    found = _without_shards(settings, found)
     others = {
         name: why
         for name, state in found.items()
@@ -168,7 +170,7 @@ def look(store: Store, lake: Lake, stream: str, first: int, last: int) -> Work:
         split = bounded(split, {n: events_of(epoch) for n, epoch in mine.items()})
     return Work(
         store, lake, stream, last, config, settings, before, known, mine, touched, states, standings, foreign, split,
-        by_config, unseen=frozenset(known_to) - {str(name) for name in states},
+        by_config, unseen=frozenset(known_to) - {str(name) for name in names},
     )  # fmt: skip
 
 
@@ -183,6 +185,14 @@ def _looked_at(
     rests = {TableName.parse(rule.to) for rule in settings.tables if rule.shard is not None}
     held = {*known.tables, *before.quarantined}
     return in_turn(every, before.n, last) | {name for name in every if name in rests or str(name) in held}
+
+
+def _without_shards(
+    settings: StreamConfig, found: Mapping[TableName, TableState | None]
+) -> dict[TableName, TableState | None]:
+    """Without shards by what they say of themselves: in a log that was begun anew no map names them."""
+    rests = {rule.to for rule in settings.tables if rule.shard is not None}
+    return {name: one for name, one in found.items() if one is None or one.properties.get(SHARD_OF) not in rests}
 
 
 def shards_beside(store: Store, settings: StreamConfig) -> frozenset[str]:
