@@ -127,6 +127,34 @@ def test_what_a_shard_lacks_is_null_and_what_is_narrower_is_wide(made: ShardedLa
     ]
 
 
+def test_a_column_that_is_being_rewritten_is_that_of_the_cut(made: ShardedLake) -> None:
+    before = made.told
+
+    def rewrite(shard: str) -> None:
+        table = made.table(shard)
+        rows = table.scan().to_arrow()
+        with table.update_schema(allow_incompatible_changes=True) as change:
+            change.delete_column("n")
+        with table.update_schema() as change:
+            change.add_column("n", StringType())
+        texts = pa.array([None if one is None else f"n{one}" for one in rows.column("n").to_pylist()], pa.string())
+        table.overwrite(rows.drop_columns("n").append_column("n", texts))
+
+    for shard in ("rest", "acme", "umbrella"):
+        rewrite(shard)
+        found = made.lake.sql(ALL).arrow()
+        assert (found.schema.field("n").type, found.to_pylist()) == (pa.int32(), before)
+    made.columns = pa.schema([*list(made.columns)[:2], ("n", pa.string())])
+    made.commit()
+    found = made.lake.sql(ALL).pylist()
+    assert [one["n"] for one in found] == [f"n{one['n']}" for one in before]
+    (first, _), _, (last, _) = made.cuts
+    assert made.lake.table("shop.orders").read(as_of=first).schema.field("n").type == pa.int32()
+    assert {one["_change"] for one in made.lake.table("shop.orders").changes(made.cuts[1][0], last).pylist()} == {
+        "update"
+    }
+
+
 def test_a_row_that_moved_is_an_update_in_the_changes(made: ShardedLake) -> None:
     table = made.lake.table("shop.orders")
     (first, _), (second, _) = made.cuts
