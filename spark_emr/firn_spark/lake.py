@@ -93,8 +93,9 @@ class SparkLake:
 
     @property
     def looks_at_once(self) -> int:
-        """Each waits for a few requests, one after the other."""
-        return _LOOKS_AT_ONCE
+        """Each waits for a few requests, one after the other. The catalog is made here, in the caller's thread, whose
+        session Spark asks for its settings."""
+        return _LOOKS_AT_ONCE if self._tables else 1
 
     def expect(self, settings: StreamConfig, epochs: Mapping[int, Epoch]) -> None:
         """Readers read while Spark starts."""

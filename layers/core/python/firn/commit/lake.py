@@ -106,7 +106,7 @@ class Lake(Protocol):
 def states_of(lake: Lake, tables: Iterable[TableName]) -> dict[TableName, TableState | None]:
     """What `state` says of each. Raises what the catalog raises."""
     names = list(tables)
-    if lake.looks_at_once < 2 or len(names) < 2:
+    if len(names) < 2 or lake.looks_at_once < 2:
         return {name: lake.state(name) for name in names}
     with ThreadPoolExecutor(lake.looks_at_once) as pool:
         return dict(zip(names, pool.map(lake.state, names), strict=True))

@@ -94,12 +94,10 @@ def dispatch(
     random: Callable[[int], bytes] = os.urandom,
 ) -> Dispatched:
     """Seal and start for one stream. `jobs` None: seal only. `tick`: when somebody looks again; `overlap`: as for
-    epochs.candidates.
-
-    `force` (firn flush) seals at once whatever is there; `reconcile` (daily) lists the whole log instead of its last
-    hours; both try a stuck range once more. Raises StorageUnavailable, UnknownOutcome, TransientError, OutdatedConfig
-    (then call it again with the terms of the newer one); what was sealed by then stays sealed, and the next dispatch
-    goes on.
+    epochs.candidates. `force` (firn flush) seals at once whatever is there; `reconcile` (daily) lists the whole log
+    instead of its last hours; both try a stuck range once more. Raises StorageUnavailable, UnknownOutcome,
+    TransientError, OutdatedConfig (then call it again with the terms of the newer one); what was sealed by then stays
+    sealed, and the next dispatch goes on.
     """
     if jobs is not None and (since := pause.since(store)) is not None:
         return _paused(store, stream, terms, since)

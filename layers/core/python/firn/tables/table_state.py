@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Final
 
 from firn.changes.decode.column_defaults import write_default
@@ -124,10 +123,6 @@ class TableState:
 
     def columns(self) -> tuple[tuple[Column, ...], frozenset[str]]:
         """The source's columns, and the names of those whose type Firn has no word for. Metadata columns left out."""
-        return self._columns
-
-    @cached_property
-    def _columns(self) -> tuple[tuple[Column, ...], frozenset[str]]:
         fields = [field for field in self.fields if field["name"] not in METADATA]
         known = [self._column(field) for field in fields]
         unknown = frozenset(field["name"] for field, column in zip(fields, known, strict=True) if column is None)
@@ -234,7 +229,7 @@ class TableState:
                 count = 0
             count += _is_by_others(summary)
 
-    @cached_property
+    @property
     def basis(self) -> Basis:
         """What a plan for this table rests on."""
         return Basis.of(self.uuid, self.properties, self.ancestry)
