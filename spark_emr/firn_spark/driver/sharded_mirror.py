@@ -16,7 +16,7 @@ from firn.changes.merge import decoded_rows
 from firn.changes.merge.decide import Before, Decided
 from firn.changes.merge.fold import Key, Row, RowChange
 from firn.changes.metadata_columns import OTHERS_ID
-from firn.changes.placement.shard_decision import ShardedGround, decide_over
+from firn.changes.placement.shard_decision import InTwoShards, ShardedGround, decide_over
 from firn.errors import TerminalError
 from firn.tables import shard_cut, shard_plan
 from firn.tables.outcome import Outcome
@@ -89,7 +89,7 @@ class ShardedMirror:
         ground = ShardedGround(self._rows, _Memory(self), self._map, tuple(column.name for column in self._key))
         try:
             return self._by_columns(ground) if self._are_plain() else self._by_rows(ground)
-        except ValueError as why:
+        except InTwoShards as why:
             raise TerminalError(
                 f"{one.target.name}: {why}; take one of them away, it was not Firn that wrote both"
             ) from why
