@@ -106,7 +106,7 @@ def decide_by_columns(
 ) -> ShardedDecision:
     """What becomes of all keys, if no shard is ahead and nothing is truncated. `placed`: the shard that each change of
     `changes.whole` tells, `gaps`: those that the others by columns tell. Raises what the look-ups raise, and
-    ValueError."""
+    InTwoShards."""
     found = decide_keys(changes, memory, lookup, one_by_one=False, most=sys.maxsize)
     rows, columns = found.rows, None
     if found.columns is not None:

@@ -21,7 +21,7 @@ from firn.changes.merge.decide import Before, Decided
 from firn.changes.merge.fold import Key, Row, RowChange
 from firn.changes.metadata_columns import OTHERS_ID
 from firn.changes.placement.map_changes import copies, waiting
-from firn.changes.placement.shard_decision import ShardedGround, decide_over
+from firn.changes.placement.shard_decision import InTwoShards, ShardedGround, decide_over
 from firn.config.names import TableName
 from firn.config.reach import databases_of
 from firn.errors import TerminalError
@@ -106,7 +106,7 @@ class ShardedMirror:
         ground = ShardedGround(at_the_cut, _Memory(self), self._maps.before.map, names)
         try:
             return self._by_columns(ground) if self._are_plain() else self._by_rows(ground)
-        except ValueError as why:
+        except InTwoShards as why:
             raise TerminalError(
                 f"{one.target.name}: {why}; take one of them away, it was not Firn that wrote both"
             ) from why

@@ -23,6 +23,10 @@ from firn.changes.placement.shard_map import ShardMap
 Rows = Mapping[Key, Row]
 
 
+class InTwoShards(ValueError):
+    """A key has a row in two shards at one cut, which no commit of a job leaves."""
+
+
 class Shard(Protocol):
     """The rows of a shard at the cut."""
 
@@ -78,7 +82,7 @@ class ShardedGround:
         for name, wanted in self._wanted(keys).items():
             for key, row in self.shards[name].rows(wanted).items():
                 if self.found.setdefault(key, name) != name:
-                    raise ValueError(f"the row {key!r:.100} is in {self.found[key]} and in {name} at one cut")
+                    raise InTwoShards(f"the row {key!r:.100} is in {self.found[key]} and in {name} at one cut")
                 rows[key] = row
         return rows
 
