@@ -6,9 +6,32 @@ from tests.mutants.copy import Mutant
 
 _VIEWS: Final = "layers/core/python/firn/views"
 _JOBS: Final = "tests/model/test_views.py"
+_SHOWN: Final = "tests/unit/spark/test_tables_at.py::test_rows_of_a_view_are_looked_up_by_what_it_shows_of_their_keys"
+_DAYS: Final = "tests/property/test_view_clock.py::test_rows_of_a_day_are_looked_up_by_the_time_that_is_cast_to_it"
 _DUE: Final = "tests/unit/views/test_views_due.py"
 
 MUTANTS: Final = (
+    Mutant(
+        "a page whose greatest value is wanted is passed by",
+        "spark_emr/firn_spark/files/page_index.py",
+        "wanted[at] <= read(high)",
+        "wanted[at] < read(high)",
+        ("tests/unit/spark/test_page_index.py::test_a_value_between_two_pages_reads_none",),
+    ),
+    Mutant(
+        "rows of a join are told apart by what it shows of one side's key",
+        "spark_emr/firn_spark/views/tables_at.py",
+        "if len(self._stored.ids) == 1:",
+        "if len(self._stored.ids):",
+        (f"{_SHOWN}[SELECT u.id AS other, t.b FROM t JOIN u ON t.a = u.id-by9]",),
+    ),
+    Mutant(
+        "times of the last day are looked up until it begins",
+        "layers/lake/python/firn_sql/views/time_changes.py",
+        "w1 + INTERVAL 1 DAY AS w1",
+        "w1",
+        (f"{_DAYS}[CAST(w AS DATE) = current_date-asked0]",),
+    ),
     Mutant(
         "a view that a job began and did not end is what its note says",
         f"{_VIEWS}/due.py",

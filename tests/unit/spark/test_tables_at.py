@@ -90,6 +90,8 @@ def refreshed(sql: str, given: Given, moments: Moments = NEVER) -> tuple[list[An
             if isinstance(one, Scan):
                 needed[one.source].update(one.names[each] for each in one.every)
 
+        tables_at: list[TablesAt] = []
+
         def at(
             one: Any, cut: int, changed: Mapping[str, RowChanges] | None = None, view: Any = None,
             now: Moments = moments,
@@ -101,7 +103,8 @@ def refreshed(sql: str, given: Given, moments: Moments = NEVER) -> tuple[list[An
                 )
                 for name, of in given.items()
             }  # fmt: skip
-            return Refresh(one, found, TablesAt(cast("Any", None), one, there, needed, changed, view, how), now)
+            tables_at.append(TablesAt(cast("Any", None), one, there, needed, changed, view, how))
+            return Refresh(one, found, tables_at[-1], now)
 
         def whole(cut: int) -> pa.Table:
             with connected() as own:
@@ -119,6 +122,10 @@ def refreshed(sql: str, given: Given, moments: Moments = NEVER) -> tuple[list[An
             ids = connection.sql(f"SELECT {how.identity(how.ids)} AS id FROM {delta.gone}").to_arrow_table()["id"]
             places = pc.is_in(rows["_firn_id"], value_set=ids.combine_chunks())
             assert pc.sum(places).as_py() in (len(ids), None if not len(ids) else -1)
+            own = tables_at[-1]
+            gone = own.places_of(cast("Any", Looked(before)), own.who(f"SELECT {{}} FROM {delta.gone}", how.ids))
+            there = sorted(place for some in gone.values() for place in some.to_pylist())
+            assert there == pc.indices_nonzero(places).to_pylist()
             rows = rows.filter(pc.invert(places))
             rows = pa.concat_tables([rows, connection.sql(how.rows(f"SELECT * FROM {delta.come}")).to_arrow_table()])
         return _texts(rows), _texts(whole(AFTER))
@@ -140,6 +147,48 @@ def test_a_table_may_have_columns_of_the_names_that_conditions_have() -> None:
         {"t": (t, [(1, 5, 7), (2, 6, 8)], [(1, 5, 7), (2, 6, 9), (3, 8, 7)]),
          "u": ({"id": INT, "c": STRING}, [(7, "p"), (8, "q")], [(7, "r"), (9, "s")])},
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("sql", "by"),
+    [
+        ("SELECT id, a FROM t", ("id",)),
+        ("SELECT a AS x, id AS y, b FROM t WHERE a > 0", ("y",)),
+        ("SELECT a, b FROM t", ("_firn_id",)),
+        ("SELECT id + 1 AS id, b FROM t", ("_firn_id",)),
+        ("SELECT b, count(*) AS n FROM t GROUP BY b", ("_firn_id",)),
+        ("SELECT a, count(*) AS n FROM t GROUP BY a", ("a",)),
+        ("SELECT count(*) AS n, a AS of FROM t GROUP BY a", ("of",)),
+        ("SELECT a, b, count(*) AS n FROM t GROUP BY a, b", ("a", "_firn_id")),
+        ("SELECT t.id, u.c FROM t JOIN u ON t.a = u.id", ("id", "_firn_id")),
+        ("SELECT u.id AS other, t.b FROM t JOIN u ON t.a = u.id", ("other", "_firn_id")),
+        ("SELECT u.id FROM t RIGHT JOIN u ON t.a = u.id", ("id", "_firn_id")),
+    ],
+)
+def test_rows_of_a_view_are_looked_up_by_what_it_shows_of_their_keys(
+    sql: str, by: tuple[str, ...], files: list[tuple[str, ...]]
+) -> None:
+    rows = [(n, n % 3, "b" * (n % 2)) for n in range(9)]
+    u = {"id": INT, "c": STRING}, [(0, "p"), (1, "q"), (7, "r")], [(0, "p"), (1, "s"), (8, "r")]
+    t = {"id": INT, "a": INT, "b": STRING}, rows, [*rows[2:], (20, 1, "c")]
+    check(sql, {name: each for name, each in (("t", t), ("u", u)) if f" {name}" in sql})
+    assert by in files
+    assert by == ("_firn_id",) or ("_firn_id",) not in files
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT a, count(*) AS n, sum(id) AS s FROM t GROUP BY a",
+        "SELECT t.id, u.c FROM t FULL JOIN u ON t.a = u.id",
+        "SELECT u.id FROM t LEFT JOIN u ON t.a = u.id",
+    ],
+)
+def test_rows_of_a_view_with_nulls_for_keys_are_found(sql: str) -> None:
+    rows = [(n, None if n < 4 else n % 3) for n in range(9)]
+    u = {"id": INT, "c": STRING}, [(0, "p"), (1, "q"), (7, "r")], [(1, "s"), (8, "r")]
+    t = {"id": INT, "a": INT}, rows, [*rows[2:7], (7, None), (30, None)]
+    check(sql, {name: each for name, each in (("t", t), ("u", u)) if f" {name}" in sql})
 
 
 @pytest.mark.parametrize(
