@@ -133,4 +133,18 @@ MUTANTS: Final = (
         "if True:",
         (f"{_DECIDED}::test_many_values_have_the_shards_that_each_of_them_has[string]",),
     ),
+    Mutant(
+        "a tenant's table is read in place of the whole",
+        "layers/core/python/firn/tables/shard_admission.py",
+        "(*now.map.homes.values(), Home(str(whole)))",
+        "now.map.homes.values()",
+        ("tests/unit/tables/test_shard_admission.py::test_no_tenant_has_the_table_that_all_shards_are_read_as",),
+    ),
+    Mutant(
+        "the rest of shards waits for its turn",
+        "layers/core/python/firn/commit/job_context.py",
+        "if name in rests or str(name) in held",
+        "if str(name) in held",
+        ("tests/model/test_shards_in_turn.py::test_shards_are_in_each_cut_as_their_rest_names_them",),
+    ),
 )  # fmt: skip
