@@ -141,6 +141,13 @@ MUTANTS: Final = (
         ("tests/unit/tables/test_shard_admission.py::test_no_tenant_has_the_table_that_all_shards_are_read_as",),
     ),
     Mutant(
+        "tenants whose rows columns decide become no shards",
+        _BY_COLUMNS,
+        "return found | (self.columns.values_in(shard, column, columns) if self.columns else set())",
+        "return found",
+        (_SAME,),
+    ),
+    Mutant(
         "the rest of shards waits for its turn",
         "layers/core/python/firn/commit/job_context.py",
         "if name in rests or str(name) in held",

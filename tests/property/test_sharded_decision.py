@@ -150,6 +150,11 @@ class Shards:
             assert name in made.reached or found == before, f"{name} is changed, and not reached"
         assert expected.reached - {"rest"} <= made.reached, "a split of the range could have touched it"
         assert (made.told, made.rows.too_old) == (expected.told, expected.too_old)
+        rest, column = self.map.rest, self.map.column
+        came = {row.values.get(column) for key, row in after[rest].items() if self.tables[rest].get(key) != row}
+        theirs = (row.values for row in expected.rows.values() if row is not None)
+        there = {values.get(column) for values in theirs if self.map.place(values) == rest}
+        assert came <= made.values_in(rest, column, TYPES) <= there, "who comes into the rest may become a shard"
 
 
 def applied(before: Mapping[Key, Row], decided: Decision, name: str) -> dict[Key, Row]:
