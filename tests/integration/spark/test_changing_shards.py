@@ -20,6 +20,7 @@ from firn.changes.placement.shard_map import Home, ShardMap
 from firn.config.map_document import MapVersion
 from firn.log import cuts, epochs, published_configs, shard_maps
 from firn_cli.main import main
+from firn_lake.lake import Lake as Reader
 from firn_spark.tables import fence
 from tests.integration.spark.committing import Died, Loss
 from tests.integration.spark.spark_lake import Lake
@@ -77,6 +78,13 @@ def check(lake: Lake, events: Sequence[dict[str, Any]]) -> int:
     """-> the version of the cut."""
     version, found = at_the_cut(lake)
     assert found == expected(lake, version, events)
+    cut = cuts.last(lake.store, lake.stream)
+    assert cut is not None
+    if (at := cut.tables.get(REST)) is not None:
+        whole = Reader(lake.catalog, lambda: lake.store).table(f"{lake.stream}.orders").read(as_of=at).pylist()
+        rows = {row["id"]: {of: row.get(of) for of in ("id", "v", "w", "n")} for row in whole}
+        assert rows == {key: row for some in found.values() for key, row in some.items()}, "as one they are the same"
+        assert len(rows) == len(whole)
     return version
 
 
