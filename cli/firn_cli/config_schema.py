@@ -150,7 +150,7 @@ def _stream() -> Schema:
             "table_by": text("Of plain rows: the field that names a row's source table."),
             "op_field": text("Of plain rows: the field that tells deletes."),
             "delete_when": texts("Of plain rows: the values of op_field that make a delete, or a condition in SQL."),
-            "job": text("Streams with the same name share their job runs.", "shared"),
+            "job": _job(),
             "auth": _auth("Who may post; anybody the network lets through if left out.", queue=True),
             "writers": named("Senders that may write a part of it, by name.", _writer(), NAME),
             "accept": list_of("The ways in.", get_args(Way)),
@@ -167,6 +167,12 @@ def _stream() -> Schema:
         },
     )
     return found | {"anyOf": [{"type": "null"}, {"required": ["tables"]}, {"required": ["pipelines"]}]}
+
+
+def _job() -> Schema:
+    name = text("Streams with the same name share their job runs.", "shared")
+    lanes = whole("Of a table of several shards: how many of them are committed at the same time.", 1, 16, "1")
+    return {"anyOf": [name, section("The job that commits it.", {"name": name, "lanes": lanes})]}
 
 
 def _commit() -> Schema:

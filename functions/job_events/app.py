@@ -19,7 +19,7 @@ from firn.maintenance import launcher
 from firn.metrics import Metric
 from firn.runs.emr import EmrJobs
 from firn.runs.job_runs import ENDED, stream_of
-from firn.usage import job_account
+from firn.usage import job_account, tenant_rounds
 
 logger = Logger(service="job_events")
 
@@ -36,8 +36,11 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     config = current()
     name, used = EmrJobs(settings).ended(run)
     stream = stream_of(name)
-    if stream is not None or name.startswith(launcher.PREFIX):
-        job_account.note(store, stream or job_account.CARE, run, used, month_of(datetime.now(UTC)))
+    now = datetime.now(UTC)
+    if stream is not None:
+        tenant_rounds.count_job(store, config, stream, run, used, now, logger)
+    elif name.startswith(launcher.PREFIX):
+        job_account.note(store, job_account.CARE, run, used, month_of(now))
     if state == "FAILED" and name.startswith(launcher.PREFIX):
         scheduled_rounds.count(Metric.JOB_FAILED, "care", 1)
         logger.error("a job that cares for tables failed", extra={"run": run, "reason": detail.get("stateDetails")})

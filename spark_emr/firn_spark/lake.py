@@ -46,6 +46,8 @@ from firn_spark.tables.evolve import Table, Tables
 from firn_spark.tables.fence import LostRace
 from firn_spark.views.row_changes import SharedChanges
 
+_LOOKS_AT_ONCE = 8
+
 
 class SparkLake:
     """A Lake. The session is built at its first use, unless one is given."""
@@ -89,6 +91,12 @@ class SparkLake:
         """Patterns of the namespaces that this deployment may use; none: all."""
         return databases_of(os.environ)
 
+    @property
+    def looks_at_once(self) -> int:
+        """Each waits for a few requests, one after the other. The catalog is made here, in the caller's thread, whose
+        session Spark asks for its settings."""
+        return _LOOKS_AT_ONCE if self._tables else 1
+
     def expect(self, settings: StreamConfig, epochs: Mapping[int, Epoch]) -> None:
         """Readers read while Spark starts."""
         self._ranges.expect(settings, epochs)
@@ -117,7 +125,7 @@ class SparkLake:
             spark, looked = self._spark, self._looked.items()
             seen = {name: state.progress(stream) for name, state in looked if state is not None}
             return RangeContext(
-                spark, self._store, stream, settings, self._warehouse, epochs, last, Tables(spark), seen,
+                spark, self._store, stream, settings, self._warehouse, epochs, last, self._tables, seen,
                 progress=progress,
             )  # fmt: skip
 

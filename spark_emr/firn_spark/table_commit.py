@@ -302,8 +302,7 @@ class Committer:
         table = tables.load(target.name)
         if table is None:
             raise LostRace(f"{target.name} was dropped while its rows were looked up") from why
-        made = shard_cut.map_of(table.state)
-        places = made.tables.values() if made else (target.name,)
+        places = made.tables.values() if (made := shard_cut.map_of(table.state)) else (target.name,)
         some = [one for one in (facts_beside(tables, table), *map(tables.load, places)) if one is not None]
         return foreign_files.rewrite(spark, tables, some, self._context.stream, why.paths)
 

@@ -553,6 +553,7 @@ class MemoryLake:
         self.store = store
         self.catalog = catalog
         self.databases: tuple[str, ...] = ()  # which namespaces may be used; none: all
+        self.looks_at_once = 1  # faults come in one order
         self.looked: dict[TableName, TableState | None] = {}
 
     @property

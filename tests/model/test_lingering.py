@@ -89,6 +89,27 @@ def test_what_has_just_come_waits_for_company() -> None:
     assert cuts.newest(world.disk, STREAM) == 1, "`fresh` has not passed on its clock"
 
 
+def test_what_is_late_is_found_within_a_minute() -> None:
+    """A job lists little of what was staged before the newest that is sealed, but now and then what may be late."""
+    world = World()
+    run = started(world)
+
+    def late() -> None:
+        began = world.now
+        world.now -= timedelta(minutes=20)
+        sent(world, 2)  # its function's clock is behind
+        world.now = began + timedelta(seconds=3)
+
+    def later() -> None:
+        world.now += timedelta(seconds=30)
+
+    before: list[int] = []
+    job = Job(world, run, late, lambda: before.append(cuts.newest(world.disk, STREAM)), later, later, seconds=1.0)
+    assert job() == 0
+    assert before == [1]
+    assert cuts.newest(world.disk, STREAM) == 2
+
+
 def test_without_linger_a_job_ends_at_once() -> None:
     world = World(config=CONFIG.replace("    tables:\n", "    commit: {linger: 0s}\n    tables:\n", 1))
     job = Job(world, started(world))

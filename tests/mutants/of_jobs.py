@@ -14,6 +14,27 @@ _NARROWED: Final = "tests/model/test_narrowing.py"
 
 MUTANTS: Final = (
     Mutant(
+        "a table that a job did not look at is missing in the cut",
+        f"{_CORE}/commit/cut_writer.py",
+        "if name in unseen or TableName.parse(name) in work.foreign}",
+        "if TableName.parse(name) in work.foreign}",
+        ("tests/model/test_tables_in_turn.py::test_a_table_that_is_touched_again_goes_on_from_where_it_was",),
+    ),
+    Mutant(
+        "of a range of several epochs only the last gives tables their turn",
+        f"{_CORE}/tables/turns.py",
+        "for n in range(above + 1, last + 1)}",
+        "for n in range(last, last + 1)}",
+        ("tests/unit/tables/test_turns.py::test_of_many_each_has_its_turn_however_many_epochs_a_range_has[0-2]",),
+    ),
+    Mutant(
+        "a job that stays never looks for what is late",
+        f"{_CORE}/commit/warm_job.py",
+        "<= now - seen < LATE:",
+        "<= now - seen:",
+        ("tests/model/test_lingering.py::test_what_is_late_is_found_within_a_minute",),
+    ),
+    Mutant(
         "a file whose greatest key is wanted is not opened",
         "spark_emr/firn_spark/files/file_bounds.py",
         "fits = pc.less_equal(",
@@ -146,8 +167,8 @@ MUTANTS: Final = (
     Mutant(
         "a stream waits for a job of another configuration, which leaves its epochs alone",
         f"{_CORE}/dispatch/dispatcher.py",
-        "return last is None or last.config == pending.config",
-        "return True",
+        "return last is None or (last.config == pending.config and ",
+        "return last is None or (",
         ("tests/unit/dispatch/test_shared_jobs.py::test_a_stream_waits_for_no_job_of_another_configuration",),
     ),
     Mutant(
@@ -328,8 +349,8 @@ MUTANTS: Final = (
     Mutant(
         "a second run starts while one is at work",
         f"{_CORE}/dispatch/dispatcher.py",
-        "run.active\n            and _serves(",
-        "not run.id\n            and _serves(",
+        "run.active and _serves(",
+        "not run.id and _serves(",
         (f"{_DISPATCH_TESTS}::test_while_a_run_is_active_epochs_are_sealed_and_no_second_run_starts",),
     ),
     Mutant(
@@ -370,8 +391,8 @@ MUTANTS: Final = (
     Mutant(
         "dispatch counts on a job that has closed",
         f"{_CORE}/dispatch/dispatcher.py",
-        "and not job_closed_marker.is_closed(store, run.name)\n",
-        "and job_closed_marker is not None\n",
+        "and not job_closed_marker.is_closed(store, run.name):\n            return replace",
+        "and job_closed_marker is not None:\n            return replace",
         ("tests/model/test_lingering.py::test_no_epoch_falls_between_a_job_that_ends_and_the_next[job-10]",),
     ),
     Mutant(
@@ -616,7 +637,7 @@ MUTANTS: Final = (
     Mutant(
         "a namespace counts as one of GlueDatabases whatever it is",
         "layers/core/python/firn/config/reach.py",
-        "if not databases or any(_meet(namespace, one) for one in databases):",
+        "if not databases or any(meet(namespace, one) for one in databases):",
         "if not databases or namespace:",
         (
             "tests/model/test_other_deployments.py"

@@ -268,4 +268,18 @@ MUTANTS: Final = (
         "own = (identifier,)",
         ("tests/unit/lake/test_whole_tables.py::test_a_scope_may_name_the_whole_and_narrow_it",),
     ),
+    Mutant(
+        "all shards are read by the first map",
+        "layers/lake/python/firn_lake/sharded/whole_version.py",
+        "        number = version_in([_told(leading)])\n",
+        "        number = 1\n",
+        ("tests/unit/lake/test_whole_tables.py::test_each_moment_is_read_by_the_map_that_it_is_under",),
+    ),
+    Mutant(
+        "what narrowed a shard that is none any more narrows nothing",
+        "layers/lake/python/firn_lake/sharded/whole_version.py",
+        "sorted(self.cut.under.ever | self.shards.ever)",
+        "sorted(home.table for home in self.cut.map.homes.values())",
+        ("tests/unit/lake/test_whole_tables.py::test_a_scope_has_the_shards_of_every_map",),
+    ),
 )

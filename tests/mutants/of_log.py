@@ -266,8 +266,8 @@ MUTANTS: Final = (
     Mutant(
         "what an epoch had no room for is not looked for",
         _EPOCHS,
-        "min(newest.time, _reaches(newest), now) - OVERLAP",
-        "min(newest.time, now) - OVERLAP",
+        "min(newest.time, _reaches(newest), now) - overlap",
+        "min(newest.time, now) - overlap",
         ("tests/unit/dispatch/test_dispatcher.py::test_all_that_waited_for_days_is_sealed_however_many_epochs_it_takes[False]",),
     ),
     Mutant(

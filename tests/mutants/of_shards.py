@@ -6,6 +6,9 @@ from tests.mutants.copy import Mutant
 
 _PLACEMENT: Final = "layers/core/python/firn/changes/placement"
 _DECISION: Final = f"{_PLACEMENT}/shard_decision.py"
+_BY_COLUMNS: Final = "spark_emr/firn_spark/driver/sharded_decision.py"
+_DECIDED: Final = "tests/property/test_sharded_decision.py"
+_SAME: Final = f"{_DECIDED}::test_shards_that_are_decided_by_columns_are_what_the_row_engine_decides"
 _MAPS: Final = "tests/unit/changes/test_shard_maps.py"
 _MODEL: Final = "tests/model/test_shards.py"
 _EACH_CUT: Final = "tests/property/test_shards.py::test_at_every_cut_each_shard_is_what_fold_places_there"
@@ -87,5 +90,68 @@ MUTANTS: Final = (
         "_fits(low, sign, bound)",
         '_fits(low, "<", bound)',
         ("tests/unit/changes/test_shard_pruning.py::test_a_bound_is_the_first_value_of_its_band",),
+    ),
+    Mutant(
+        "an epoch that was sealed late is under an older map",
+        "layers/core/python/firn/log/shard_maps.py",
+        "{table: max(one, versions.get(table, 1)) for",
+        "{table: one for",
+        ("tests/unit/log/test_shard_maps.py::test_no_map_comes_back_whoever_seals_late",),
+    ),
+    Mutant(
+        "a tenant who can have no table takes the room of others",
+        f"{_PLACEMENT}/map_changes.py",
+        "islice(filter(fits, sorted(found)), room)",
+        "filter(fits, sorted(found)[:room])",
+        ("tests/unit/tables/test_shard_admission.py::test_who_can_not_have_a_table_takes_no_room",),
+    ),
+    Mutant(
+        "rows of a shard that is split stay where they are",
+        _DECISION,
+        "rows |= {key: row for key, row in found.items() if key not in rows}",
+        "rows |= {}",
+        (_EACH_CUT,),
+    ),
+    Mutant(
+        "a row that is removed is looked for where the new one lies",
+        _BY_COLUMNS,
+        "pc.equal(self.leaves, shard)",
+        "pc.equal(self.enters, shard)",
+        (_SAME,),
+    ),
+    Mutant(
+        "a shard is committed to only if the newest changes are in it",
+        _BY_COLUMNS,
+        "frozenset((*pc.unique(written).to_pylist(), *gaps, *lookup.met))",
+        "frozenset((*pc.unique(placed.take(numbers)).to_pylist(), *lookup.met))",
+        (_SAME,),
+    ),
+    Mutant(
+        "the last bytes of a value count as four",
+        "spark_emr/firn_spark/driver/shard_places.py",
+        "if 4 * place + 4 <= length:",
+        "if True:",
+        (f"{_DECIDED}::test_many_values_have_the_shards_that_each_of_them_has[string]",),
+    ),
+    Mutant(
+        "a tenant's table is read in place of the whole",
+        "layers/core/python/firn/tables/shard_admission.py",
+        "(*now.map.homes.values(), Home(str(whole)))",
+        "now.map.homes.values()",
+        ("tests/unit/tables/test_shard_admission.py::test_no_tenant_has_the_table_that_all_shards_are_read_as",),
+    ),
+    Mutant(
+        "tenants whose rows columns decide become no shards",
+        _BY_COLUMNS,
+        "return found | (self.columns.values_in(shard, column, columns) if self.columns else set())",
+        "return found",
+        (_SAME,),
+    ),
+    Mutant(
+        "the rest of shards waits for its turn",
+        "layers/core/python/firn/commit/job_context.py",
+        "if name in rests or str(name) in held",
+        "if str(name) in held",
+        ("tests/model/test_shards_in_turn.py::test_shards_are_in_each_cut_as_their_rest_names_them",),
     ),
 )  # fmt: skip

@@ -50,8 +50,12 @@ def first_map(dice: random.Random, column: str) -> ShardMap:
     return ShardMap(1, by, column, kind, Listed(listed), "rest", named, dice.randrange(4) if by == "tenant" else 0)
 
 
-def next_map(dice: random.Random, now: ShardMap, rows: Mapping[Key, Row]) -> ShardMap:
-    """One that is split, merged, moved, or takes tenants in; itself where that makes no sense."""
+def next_map(
+    dice: random.Random, now: ShardMap, rows: Mapping[Key, Row], values: Sequence[Any] | None = None
+) -> ShardMap:
+    """One that is split, merged, moved, or takes tenants in; itself where that makes no sense. `values`: of the column,
+    by which it is split."""
+    told = VALUES[now.kind] if values is None else values
     # A name, and with it a table, may have been a shard's before.
     new, shards = dice.choice((f"n{now.version}", "again")), sorted(now.shards)
     ways: list[Callable[[], ShardMap]] = [
@@ -60,10 +64,10 @@ def next_map(dice: random.Random, now: ShardMap, rows: Mapping[Key, Row]) -> Sha
         lambda: move(now, one := dice.choice(shards), home(one)),
     ]
     if isinstance(now.spread, Bands):
-        bound = None if now.by == "hash" else dice.choice(VALUES[now.kind])
+        bound = None if now.by == "hash" else dice.choice(told)
         ways.append(lambda: split(now, dice.choice(shards), new, home(new), at=bound))
     else:
-        some = [str(one) for one in dice.sample(VALUES[now.kind], 2)]
+        some = [str(one) for one in dice.sample(told, 2)]
         ways.append(lambda: split_values(now, dice.choice(shards), new, home(new), some))
         found = waiting(now, [row.values.get(now.column) for row in rows.values()])
         ways.append(lambda: admit(now, homes(*found)))

@@ -97,11 +97,7 @@ class DriverEngine:
         ready = made_ready(one, memory, seen, changes.truncates)
         if ready is None:
             return
-        if too_old := decided.rows.decided.too_old:
-            # Decoded again, with their batches: this is rare.
-            upto = mine.rows_upto(memory.said.floor[:WIDTH])
-            good, _ = decoded(upto, decoding, mirror=True)
-            self._bury(one, upto, late(good, too_old, memory.said.floor, decoding))
+        self._bury_late(one, mine, decided.rows.decided.too_old, memory.said.floor)
         outcome.decided(decided.told)
         one.at("writing")
         with ThreadPoolExecutor(1) as pool:
@@ -117,25 +113,27 @@ class DriverEngine:
     def _mirror_shards(self, one: TableCommit) -> None:
         """The same in several tables."""
         context, outcome, memory = one.context, one.outcome, memory_of(one, bounded=False)
-        changes: Changes = one.read or _changes(one, self._mine(one))
+        mine = self._mine(one)
+        changes: Changes = one.read or _changes(one, mine)
         one.at("folding")
         seen, work = changes.seen, ShardedMirror(one, changes, memory, log_of(one, self._back))
         decided = work.decide()
-        outcome.way |= {"lookup": "driver", "by": "rows", "shards": len(decided.reached)}
+        outcome.way |= {"lookup": "driver", "by": decided.way, "shards": len(decided.reached)}
         outcome.ignored = ignored(one, seen)
         self._bury(one, changes.odd, decoded_rows.why_of(changes.bad))
         ready = made_ready(one, memory, seen, changes.truncates)
         if ready is None:
             return
-        if decided.too_old:
-            floor = memory.said.floor
-            self._bury(one, changes.odd, late(changes.good, decided.too_old, floor, one.decoding))
+        self._bury_late(one, mine, decided.rows.too_old, memory.said.floor)
         outcome.decided(decided.told)
         one.at("writing")
         if ready.newest:  # before all rows, as of one table
-            facts = by_rows.facts(changes.good, one.decoding)
-            told = (ready.snapshot, ready.placed, ready.newest, seen.creates_unavailable, context.last)
-            memory.write_facts(one.plan, {}, facts, *told)
+            facts = (
+                by_columns.facts(changes.whole, one.decoding, changes.source),
+                by_rows.facts(changes.good, one.decoding),
+            )
+            told = (*facts, ready.snapshot, ready.placed, ready.newest, seen.creates_unavailable, context.last)
+            memory.write_facts(one.plan, *told)
         if tenants := work.admit(decided):
             outcome.way["tenants"] = ", ".join(tenants)
         at = work.bring(decided, seen, ready.table)
@@ -162,6 +160,14 @@ class DriverEngine:
         one.at("writing")
         append_commit.apply(context.spark, table, new, one.plan.columns, one.summary(), one.appending.own)
         outcome.snapshot_id = int(table.java.currentSnapshot().snapshotId())
+
+    def _bury_late(self, one: TableCommit, mine: Part, keys: Collection[Key], floor: bytes) -> None:
+        """Changes of these keys, which the memory no longer reaches back to. Decoded again, with their batches: this is
+        rare."""
+        if keys:
+            upto = mine.rows_upto(floor[:WIDTH])
+            good, _ = decoded(upto, one.decoding, mirror=True)
+            self._bury(one, upto, late(good, keys, floor, one.decoding))
 
     def _bury(self, one: TableCommit, changes: Sequence[Change], why: Letters) -> None:
         one.bury(rejected(changes, why, self._staged.schemas) if why else (), len(why))
@@ -210,9 +216,9 @@ def log_of(one: TableCommit, back: Callable[[Target], StagedLog]) -> Log:
 def _changes(one: TableCommit, mine: Part) -> Changes:
     """The changes decoded: the plain ones by columns and the others by rows, or all by rows. Raises Unfit."""
     source, decoding = one.target.fed[0], one.decoding
-    if one.target.rule.shard is not None:
-        return Changes(column_decoder.schema(decoding).empty_table(), mine.rows, decoding, source)
-    split = mine.split(column_decoder.MirrorColumns(), decoding, MOST_ODD)
+    # No slices would take what this process does not.
+    most = MOST_ODD if one.target.rule.shard is None else mine.count
+    split = mine.split(column_decoder.MirrorColumns(), decoding, most)
     return Changes(split.plain, split.odd.to_pylist(), decoding, source)
 
 

@@ -221,7 +221,9 @@ class ShardRows:
 
     def holding(self, column: str, fits: Callable[[Any], bool]) -> Mapping[Key, Row]:
         """As Shard says."""
-        of = next(one for one in self.now.columns if one.name == column)
+        of = next((one for one in self.now.columns if one.name == column), None)
+        if of is None:  # no row has ever had it
+            return self.rows(None) if fits(None) else {}
         found = self._looked(row_lookup.Wanted(self.now.key, holding=(of, fits)))
         return {key: row for key, row in found.items() if fits(row.values[column])}
 

@@ -6,9 +6,14 @@ that dies in between leaves some ahead, which the next one finds so.
 """
 
 import os
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow.compute as pc
 
 from firn.changes.decode.row_decoder import OTHERS_LEFT_OUT
 from firn.changes.merge import decoded_rows
@@ -16,13 +21,14 @@ from firn.changes.merge.decide import Before, Decided
 from firn.changes.merge.fold import Key, Row, RowChange
 from firn.changes.metadata_columns import OTHERS_ID
 from firn.changes.placement.map_changes import copies, waiting
-from firn.changes.placement.shard_decision import Decision, ShardedGround, decide_over
+from firn.changes.placement.shard_decision import InTwoShards, ShardedGround, decide_over
 from firn.config.names import TableName
 from firn.config.reach import databases_of
 from firn.errors import TerminalError
 from firn.log import layout, shard_maps
-from firn.tables import shard_admission, shard_cut
+from firn.tables import shard_admission, shard_cut, shard_plan
 from firn.tables.outcome import Outcome
+from firn.tables.shard_changes import MOST_MOVED
 from firn.tables.shard_cut import At
 from firn.tables.shard_names import SHARDS_AT
 from firn.tables.table_state import EPOCH, HELD_IDS
@@ -36,6 +42,13 @@ from firn_spark.driver.shard_tables import (
     rows_of,
     shard_tables,
     sharding_of,
+)
+from firn_spark.driver.sharded_decision import (
+    ShardedDecision,
+    ShardsLookup,
+    as_rows,
+    decide_by_columns,
+    places_in_columns,
 )
 from firn_spark.files import row_lookup
 from firn_spark.files.retyped_files import retype_columns
@@ -67,7 +80,6 @@ class ShardedMirror:
         self._late: dict[bytes, int | None] = {}
         self._former: dict[TableName, ShardRows] = {}
         self._rows = {shard.place: rows_of(one, shard, self._key, memory) for shard in self._shards()}
-        self._new = [decoded_rows.row_change(row, one.decoding) for row in changes.good]
 
     def _shards(self) -> list[ShardTable]:
         """All of them, with the columns that they have in other types than the whole rewritten."""
@@ -83,7 +95,7 @@ class ShardedMirror:
         """The shard that leads."""
         return self._rows[self._one.target.name]
 
-    def decide(self) -> Decision:
+    def decide(self) -> ShardedDecision:
         """What becomes of all keys. Raises as the look-ups, and TerminalError."""
         one, changes = self._one, self._changes
         if changes.truncates:
@@ -93,14 +105,39 @@ class ShardedMirror:
         at_the_cut = {one.shard.before: one for one in self._rows.values() if one.shard.before is not None}
         ground = ShardedGround(at_the_cut, _Memory(self), self._maps.before.map, names)
         try:
-            floor = self._memory.said.floor
-            decided = decide_over(ground, self._maps.after.map, self._new, changes.truncates, one.sources, floor)
-        except ValueError as why:
+            return self._by_columns(ground) if self._are_plain() else self._by_rows(ground)
+        except InTwoShards as why:
             raise TerminalError(
                 f"{one.target.name}: {why}; take one of them away, it was not Firn that wrote both"
             ) from why
+
+    def _are_plain(self) -> bool:
+        """Whether columns can decide: the shards are what the cut names and stay where they are, no truncate matters,
+        and what changes leave out they name."""
+        if self._maps.before.number != self._maps.after.number:
+            return False  # rows move that no change names
+        seen, ahead = self._changes.seen, any(rows.shard.ahead for rows in self._rows.values())
+        truncated = bool(self._changes.truncates) or self._memory.said.truncated > seen.low
+        return not (ahead or truncated or OTHERS_LEFT_OUT in seen.unavailable or self._one.plan.unwritable)
+
+    def _by_columns(self, ground: ShardedGround) -> ShardedDecision:
+        changes, columns, shards = self._changes, self._one.decoding.columns, self._maps.after.map
+        placed, gaps = (places_in_columns(part, shards, columns) for part in (changes.whole, changes.gaps))
+        tables = {one.shard.name: one.shard.table for one in self._rows.values() if one.shard.table is not None}
+        told = placed if shard_plan.independent(shards, ground.names) else None
+        spark, sources = self._one.context.spark, self._one.sources
+        lookup = ShardsLookup(
+            spark, tables, self._memory, ground, sources, self._late, told, self._one.context.config.lanes
+        )
+        return decide_by_columns(changes, self._memory, lookup, shards, placed, pc.unique(gaps).to_pylist())
+
+    def _by_rows(self, ground: ShardedGround) -> ShardedDecision:
+        one, told, floor = self._one, as_rows(self._changes), self._memory.said.floor
+        new = [decoded_rows.row_change(row, one.decoding) for row in told]
+        decided = decide_over(ground, self._maps.after.map, new, self._changes.truncates, one.sources, floor)
         strayed = {rows.shard.name: rows.rows(None) for rows in self._rows.values() if rows.shard.strayed}
-        return replace(decided, strayed=strayed)
+        times = {row[decoded_rows.ORD]: row[decoded_rows.TS] for row in told}
+        return ShardedDecision(replace(decided, strayed=strayed), None, new, times)
 
     def _check_truncate(self) -> None:
         tables = (one.shard.table for one in self._rows.values())
@@ -126,15 +163,16 @@ class ShardedMirror:
         """What the rest's snapshot says of the others, and of the map that they are under."""
         return shard_cut.summary(at, self._maps.after, self._maps.before.number)
 
-    def admit(self, decided: Decision) -> tuple[str, ...]:
+    def admit(self, decided: ShardedDecision) -> tuple[str, ...]:
         """Lists the tenants that this range leaves in the rest, for epochs that are sealed from now on, before they are
         committed: so none is forgotten. -> their names. Raises StorageUnavailable, UnknownOutcome, TerminalError."""
         one, shards, under = self._one, sharding_of(self._one), self._maps.after
-        rows = (row for row in decided.rows.values() if row is not None)
-        found = {row.values.get(shards.column) for row in rows if under.map.place(row.values) == shards.rest}
-        if not waiting(under.map, found):
+        found = decided.values_in(shards.rest, shards.column, one.decoding.columns)
+        found = {value for value in found if waiting(under.map, [value])}
+        if not (found and (found := self._movable(found))):
             return ()
         name, databases = str(one.target.name), databases_of(os.environ)
+        whole = shards.whole_of(one.context.stream)
         for _ in range(_TRIES):
             versions = shard_maps.newest(one.context.store, one.context.config)
             number = versions.get(name, 1)
@@ -142,12 +180,28 @@ class ShardedMirror:
             if number > under.number:
                 now = shard_maps.read(one.context.store, one.context.stream, name, shards, number)
             made_at = layout.instant(datetime.now(UTC))
-            made = shard_admission.admitted(now, shards, found, databases, self._is_free, made_at)
+            made = shard_admission.admitted(now, shards, found, databases, self._is_free, made_at, whole)
             if made is None:
                 return ()
             if shard_maps.put(one.context.store, one.context.stream, name, made):
                 return tuple(sorted(made.map.shards - now.map.shards))
         return ()  # others were quicker each time: with the tenant's next change
+
+    def _movable(self, values: set[Any]) -> set[Any]:
+        """Those of the values that have few rows in the rest, all of them together: these move at once."""
+        rest, column = self.rest, sharding_of(self._one).column
+        of = next((one for one in rest.now.columns if one.name == column), None)
+        if rest.shard.table is None or of is None or rest.shard.table.state.records <= MOST_MOVED:
+            return values
+        wanted = row_lookup.Wanted(self._key, holding=(of, values.__contains__))
+        counts = Counter(row_lookup.read(rest.plan(wanted), rest.now.ids, [of]).columns[column])
+        found, sum_of = set(), 0
+        for value in sorted(values, key=lambda one: (counts[one], str(one))):
+            sum_of += counts[value]
+            if sum_of > MOST_MOVED:
+                break
+            found.add(value)
+        return found
 
     def _is_free(self, place: TableName) -> bool:
         try:
@@ -156,23 +210,26 @@ class ShardedMirror:
             return False  # somebody else's table: the tenant stays in the rest
         return True
 
-    def bring(self, decided: Decision, seen: Survey, whole: Table) -> dict[str, At]:
-        """Commits all shards but the rest. `whole`: the rest's table, with all columns. -> all of them as they are now.
-        Raises LostRace, CommitUnknown."""
-        reached = decided.reached | decided.made | {one.shard.name for one in self._rows.values() if one.shard.ahead}
-        found: dict[str, At] = {}
-        for rows in self._rows.values():
-            name = rows.shard.after
-            if rows is self.rest or name is None:
-                continue
-            now = rows.shard.now
-            if name in reached and rows.shard.progress < self._one.context.last:
-                now = self._bring(rows, decided, seen, whole)
-            if now is not None:
-                found[name] = now
+    def bring(self, decided: ShardedDecision, seen: Survey, whole: Table) -> dict[str, At]:
+        """Commits all shards but the rest, so many at the same time as the stream has lanes: each is behind its own
+        fence, and what any order of them leaves a next job finds as it finds a crash. `whole`: the rest's table, with
+        all columns. -> all of them as they are now; tables of former shards stay as they are. Raises LostRace,
+        CommitUnknown."""
+        last, others = self._one.context.last, [one for one in self._rows.values() if one.shard.after is not None]
+        others.remove(self.rest)
+        reached = decided.reached | decided.rows.made | {one.shard.name for one in others if one.shard.ahead}
+        mine = [rows for rows in others if rows.shard.name in reached and rows.shard.progress < last]
+        found = {rows.shard.name: now for rows in others if (now := rows.shard.now) is not None}
+        with ThreadPoolExecutor(self._one.context.config.lanes) as lanes:
+            begun = {rows.shard.name: lanes.submit(self._bring, rows, decided, seen, whole) for rows in mine}
+            try:
+                found |= {name: one.result() for name, one in begun.items()}
+            finally:
+                for one in begun.values():
+                    one.cancel()
         return found
 
-    def _bring(self, rows: ShardRows, decided: Decision, seen: Survey, whole: Table) -> At:
+    def _bring(self, rows: ShardRows, decided: ShardedDecision, seen: Survey, whole: Table) -> At:
         one, shard = self._one, rows.shard
         place = str(shard.place)
         fed = tuple(source for source in whole.state.sources if source is not None)
@@ -192,19 +249,19 @@ class ShardedMirror:
         by_rows.land(one.context.spark, table, written, snapshot, told, one.context.stream)
         return At(_landed(table, one.context.stream, one.context.last), one.context.last, one.context.stream)
 
-    def write(self, rows: ShardRows, decided: Decision, table: Table, shape: Shape) -> by_rows.Written:
+    def write(self, rows: ShardRows, decided: ShardedDecision, table: Table, shape: Shape) -> by_rows.Written:
         """Writes what brings a shard there. `table`: with all columns that it needs."""
-        present = rows.present(decided.rows.keys())
-        step = decided.step(rows.shard.name, present)
+        name, by_key = rows.shard.name, decided.rows
+        step = by_key.step(name, rows.present(by_key.rows.keys()))
         known: dict[Key, Row] = {}
         times: dict[Key, int | None] = {}
         for each in self._rows.values():
             known |= each.found
             times |= each.times
-        found = Found(Before(rows=known, linked=decided.linked), rows.now.places, times, self._late, rows.now.spare)
-        new = {row[decoded_rows.ORD]: row[decoded_rows.TS] for row in self._changes.good}
-        mine = DecidedRows(Decided(dict(step.writes), list(step.removes)), found, new, self._new)
-        return Written(self._changes.whole, None, mine, {}).write(self._one.context.spark, table, shape, old=False)
+        found = Found(Before(rows=known, linked=by_key.linked), rows.now.places, times, self._late, rows.now.spare)
+        mine = DecidedRows(Decided(dict(step.writes), list(step.removes)), found, decided.times, decided.changes)
+        columns = decided.columns.of(name) if decided.columns else None
+        return Written(self._changes.whole, columns, mine, {}).write(self._one.context.spark, table, shape, old=False)
 
     def removed(self, keys: Collection[Key]) -> Iterator[tuple[Key, Row]]:
         """The rows of these keys that deletes removed, in whichever shard they were."""

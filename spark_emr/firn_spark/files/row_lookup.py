@@ -51,12 +51,12 @@ EMPTIED = Limits(4_000, 30_000_000, 30_000_000)  # the same of a table that is t
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which rows: those of `keys` (None: all) of the columns `key`. `low`, `high`: files all of whose `_firn_pos` are
-    outside are left out. `snapshot`: as they were in it; None: in the newest. `some`: instead of keys, the values of
-    each of their columns (column_decoder.key_names, no nulls), of which each combination is looked for. `between`: the
-    files that may hold such values are planned for before these are known: the least and the greatest of the first
-    column (values.key_type), None: no end; `bounds`: what files hold is asked for even so. `prefix`: how many bytes of
-    the only column of the key count, None: all."""
+    """Which rows: those of `keys` (None: all) of the columns `key`. `low`, `high`: files whose `_firn_pos` are outside
+    are left out. `snapshot`: as they were in it; None: in the newest. `some`: instead of keys, the values of each of
+    their columns (column_decoder.key_names, no nulls), of which each combination is looked for. `between`: the files
+    that may hold such values are planned for before these are known: the least and the greatest of the first column
+    (values.key_type), None: no end; `bounds`: what files hold is asked for even so. `prefix`: how many bytes of the
+    only column of the key count. `holding`: of all rows those whose value in this column fits."""
 
     key: Sequence[Column]
     keys: Collection[Key] | None = None
@@ -67,7 +67,7 @@ class Wanted:
     between: tuple[Any, Any] | None = None
     prefix: int | None = None
     bounds: bool = False
-    holding: tuple[Column, Callable[[Any], bool]] | None = None  # of all rows those whose value in this column fits
+    holding: tuple[Column, Callable[[Any], bool]] | None = None
 
     @property
     def every(self) -> bool:
@@ -188,8 +188,7 @@ def _bounded(
 def _check(limits: Limits, wanted: Wanted, files: int, rows: int) -> None:
     if files > limits.files:
         raise Unfit(f"more than {limits.files} files to look through")
-    most = limits.all_rows if wanted.every else limits.rows
-    if rows > most:
+    if rows > (most := limits.all_rows if wanted.every else limits.rows):
         raise Unfit(f"more than {most} rows to look at")
 
 
@@ -287,7 +286,8 @@ def _matching(
             held = RowGroup(file, group, names, files.defaults)
             chosen = left(pa.array(_places(wanted, held), pa.int64()), first, gone)
             if wanted.holding is not None:
-                chosen = chosen.filter(list(map(wanted.holding[1], some_values(held, wanted.holding[0], chosen))))
+                fits = map(wanted.holding[1], some_values(held, wanted.holding[0], chosen))
+                chosen = chosen.filter(pa.array(fits, pa.bool_()))
             places = chosen.to_pylist()
             for name, one in all_columns.items() if places else ():
                 result.columns[name] += some_values(held, one, chosen)
@@ -306,8 +306,7 @@ def _places(wanted: Wanted, group: RowGroup) -> list[int]:
     places = list(range(group.rows)) if found is None else found.to_pylist()
     if found is not None and len(wanted.key) == 1:
         return places
-    chosen = pa.array(places, pa.int64())
-    keys = [some_values(group, kind, chosen) for kind in wanted.key]
+    keys = [some_values(group, kind, pa.array(places, pa.int64())) for kind in wanted.key]
     matching = [key_of(key) in wanted.keys for key in zip(*keys, strict=True)]
     return [place for place, fits in zip(places, matching, strict=True) if fits]
 

@@ -5,7 +5,6 @@ import builtins
 import json
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote_plus
@@ -21,6 +20,7 @@ from firn.config.file_writing import BloomSize
 from firn.tables import bloom_filters
 from firn_spark.files import parquet_options, partition_values, values
 from firn_spark.files.variant_footer import annotated
+from firn_spark.parallel import each_of
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.java import elements, java_class
 from firn_spark.tables.locations import is_too_long, of_new_file
@@ -113,6 +113,8 @@ def _locations(table: Table) -> list[tuple[str, str]]:
 def partition_fields(table: Table) -> list[PartitionField]:
     """The fields of the table's spec."""
     known = {number: (kind, path) for number, kind, path in _paths(table.state.fields, ())}
+    if not table.state.partitioned_by:
+        return []  # and it was never partitioned: of most tables nothing is to be asked
     told = (
         (str(one.name()), str(one.transform().toString()), int(one.sourceId()))
         for one in elements(table.java.spec().fields())
@@ -180,14 +182,13 @@ def ordered(layout: Layout, rows: pa.Table) -> pa.Table:
 def write_rows(layout: Layout, rows: pa.Table) -> list[NewFile]:
     """Data files of these rows (`rows_of`), none for no rows, some for each partition. Raises StorageUnavailable,
     UnknownOutcome."""
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        each = (
-            (partition, part.slice(first, rows_of_one))
-            for partition, part in partitioned(layout, rows)
-            for rows_of_one in [_rows_of_file(layout, part)]
-            for first in range(0, len(part), rows_of_one)
-        )
-        return list(pool.map(lambda part: _written(layout, *part), each))
+    each = (
+        (partition, part.slice(first, rows_of_one))
+        for partition, part in partitioned(layout, rows)
+        for rows_of_one in [_rows_of_file(layout, part)]
+        for first in range(0, len(part), rows_of_one)
+    )
+    return each_of(lambda part: _written(layout, *part), each, _AT_ONCE)
 
 
 def partitioned(layout: Layout, rows: pa.Table) -> Iterator[tuple[tuple[str | None, ...] | None, pa.Table]]:
@@ -286,9 +287,8 @@ def write_arrays(spark: SparkSession, table: Table, rows: pa.Table, partition: A
         return described.data_file(NewFile(path, body.size, len(part), None, footer_of(body)), partition)
 
     described = _Described(spark, table)
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        most = _rows_of_file(layout, rows)
-        return list(pool.map(write, (rows.slice(first, most) for first in range(0, len(rows), most))))
+    most = _rows_of_file(layout, rows)
+    return each_of(write, (rows.slice(first, most) for first in range(0, len(rows), most)), _AT_ONCE)
 
 
 def data_files(spark: SparkSession, table: Table, files: Sequence[NewFile]) -> list[Any]:
@@ -297,9 +297,8 @@ def data_files(spark: SparkSession, table: Table, files: Sequence[NewFile]) -> l
         return []
     partitions = _partitions(spark, table, {file.partition for file in files if file.partition is not None})
     described = _Described(spark, table)
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        each = lambda file: described.data_file(file, file.partition and partitions[file.partition])  # noqa: E731
-        return list(pool.map(each, files))
+    made = lambda file: described.data_file(file, file.partition and partitions[file.partition])  # noqa: E731
+    return each_of(made, files, _AT_ONCE)
 
 
 class _Described:

@@ -137,9 +137,11 @@ class Decision:
         return by_rows.joined(spark, table, lambda: write_rows(layout, rows), places)
 
 
-def decide_keys(changes: Changes, memory: DeleteMemory, lookup: Lookup, *, one_by_one: bool) -> Decision:
+def decide_keys(
+    changes: Changes, memory: DeleteMemory, lookup: Lookup, *, one_by_one: bool, most: int = MOST_ROWS
+) -> Decision:
     """What becomes of the keys that the changes may concern, all of them decided `one_by_one` or as few as may be.
-    Raises what the look-ups raise, and Unfit."""
+    Raises what the look-ups raise, and Unfit if more than `most` changes are decided one by one."""
     decoding, floor = changes.decoding, memory.said.floor
     emptied = changes.emptied(memory.said.truncated)
     gone = lookup.emptied(decoding, changes.truncates)
@@ -154,8 +156,8 @@ def decide_keys(changes: Changes, memory: DeleteMemory, lookup: Lookup, *, one_b
         apart = Apart(keys_in(rows, gone, decoding), moves)
         columns, left = decide_plain(last, changes.whole, changes.gaps, decoding, floor, emptied, apart, lookup)
         rows = [*rows, *by_columns.rows_of(left, decoding, changes.source)]
-    if len(rows) > MOST_ROWS:
-        raise Unfit(f"more than {MOST_ROWS} changes that are not plain")
+    if len(rows) > most:
+        raise Unfit(f"more than {most} changes that are not plain")
     decided = decide_rows(rows, changes.truncates, decoding, floor, lookup, gone)
     return Decision(changes.whole, columns, decided, gone.places)
 

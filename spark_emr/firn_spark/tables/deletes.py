@@ -8,7 +8,6 @@ import json
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from firn.errors import TerminalError
+from firn_spark.parallel import each_of
 from firn_spark.tables.deletion_vectors import DamagedVector, decoded
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.fence import LostRace
@@ -171,8 +171,7 @@ def write_from_driver(spark: SparkSession, table: Table, places: Places) -> list
     """
     groups = _groups(table, {file: len(rows) for file, rows in places.items()})
     writer = _Writer(spark, table)
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(lambda group: writer.write(group, places), groups))
+    return each_of(lambda group: writer.write(group, places), groups, _AT_ONCE)
 
 
 def write_one(spark: SparkSession, table: Table, spec_id: int, partition: Any, places: Places) -> Any:

@@ -31,6 +31,7 @@ from firn_spark.tables.planned_files import PlannedFiles
 
 _ICEBERG = "org.apache.iceberg"
 _REST = f"{_ICEBERG}.rest.RESTCatalog"
+_NO_TABLE = f"{_ICEBERG}.exceptions.NoSuchTableException"
 FORMAT_VERSION = "format-version"  # as if it were a property: Iceberg takes it for what it is
 _PROPERTIES = {
     FORMAT_VERSION: str(OLDEST_FORMAT),
@@ -113,17 +114,29 @@ class Tables:
         self._catalog: Any = catalogs.catalog(CATALOG).icebergCatalog()
         self._read_only = read_only
         self._vends = str(self._catalog.getClass().getName()) == _REST
+        self._locks = is_hive(self._catalog)
+        self._identifiers: dict[TableName, Any] = {}
+        self._there: set[TableName] = set()
         if not read_only:
             _check_writable(self._catalog)
 
     def load(self, name: TableName) -> Table | None:
         """The table as the catalog has it now; None if there is none. What a killed committer locked is free again."""
-        if not self._read_only and is_hive(self._catalog):
+        if not self._read_only and self._locks:
             release_abandoned(self._spark, self._catalog, name.namespace, name.table)
         identifier = self._identifier(name)
-        if not self._catalog.tableExists(identifier):
+        # Of one that was there last time it is not asked first: some catalogs load it to answer.
+        if name not in self._there and not self._catalog.tableExists(identifier):
             return None
-        return self._look(name, self._catalog.loadTable(identifier))
+        try:
+            found = self._catalog.loadTable(identifier)
+        except Py4JJavaError as error:
+            if error.java_exception.getClass().getName() != _NO_TABLE:
+                raise
+            self._there.discard(name)
+            return None
+        self._there.add(name)
+        return self._look(name, found)
 
     def create(
         self,
@@ -233,9 +246,13 @@ class Tables:
         return Table(name, java, state)
 
     def _identifier(self, name: TableName) -> Any:
-        parser = java_class(self._spark, f"{_ICEBERG}.catalog.TableIdentifierParser")
-        namespace, table = name.identifier
-        return parser.fromJson(json.dumps({"namespace": [namespace], "name": table}))
+        known = self._identifiers.get(name)
+        if known is None:
+            parser = java_class(self._spark, f"{_ICEBERG}.catalog.TableIdentifierParser")
+            namespace, table = name.identifier
+            known = parser.fromJson(json.dumps({"namespace": [namespace], "name": table}))
+            self._identifiers[name] = known
+        return known
 
     def _levels(self, namespace: str) -> Any:
         gateway: Any = self._spark.sparkContext._gateway

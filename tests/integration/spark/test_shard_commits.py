@@ -26,6 +26,7 @@ pytestmark = pytest.mark.spark
 CONFIG = """
 streams:
   spec:
+    job: {lanes: 2}
     tables:
       app.t:
         to: '{shard}.orders'
@@ -36,8 +37,8 @@ streams:
 TENANTS = "{by: tenant(w), tenants: [a, b]}"
 
 
-def lake_of(spark: SparkSession, folder: Path, shard: str = TENANTS) -> Lake:
-    return Lake(spark, folder, CONFIG.replace("SHARD", shard))
+def lake_of(spark: SparkSession, folder: Path, shard: str = TENANTS, lanes: int = 2) -> Lake:
+    return Lake(spark, folder, CONFIG.replace("SHARD", shard).replace("lanes: 2", f"lanes: {lanes}"))
 
 
 def rows_at(lake: Lake) -> dict[str, dict[int, tuple[Any, Any]]]:
@@ -68,6 +69,7 @@ def test_a_row_whose_shard_changes_leaves_one_table_and_enters_the_other(spark: 
     }  # fmt: skip
     line = lake.line("rest.orders")
     assert (line["events"], line["merged"], line.get("dead", 0)) == (4, 4, 0)
+    assert line["way"]["by"] == "columns"
     # A late change of the deleted one, and a doubled one.
     lake.land([event("u", 150, {"id": 2, "w": "b", "v": "late"}), event("u", 200, {"id": 0, "w": "b", "v": "w0"})])
     assert rows_at(lake) == {
@@ -133,7 +135,7 @@ def test_every_cut_is_what_fold_places_whoever_dies(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     dice = random.Random(seed)
-    lake = lake_of(spark, tmp_path, KINDS[seed % len(KINDS)])
+    lake = lake_of(spark, tmp_path, KINDS[seed % len(KINDS)], 1 + seed % 3)
     events = told(seed, 300 if LONG else 90, 8)
     delivered = events + dice.choices(events, k=len(events) // 4)
     late = {id(one): dice.random() < 0.3 for one in delivered}

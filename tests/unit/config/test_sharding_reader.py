@@ -81,7 +81,10 @@ def test_each_way_is_read(shard: str, to: str, shards: tuple[str, ...]) -> None:
         ("{by: tenant(tenant_id), tenants: [a], most: 0}", "'0' is not a whole number from 1 to 99; write 50"),
         ("{by: tenant(tenant_id), tenants: [a, b], most: 1}", "is less than the 2 tenants that are listed; write 2"),
         ("{by: hash(n), count: 3, most: 3}", "is a setting of tenant, not of hash; leave it out"),
-        ("{by: hash(n), count: 3, lanes: 2}", f"{RULE}.shard.lanes: is not there yet"),
+        (
+            "{by: hash(n), count: 3, lanes: 2}",
+            f"{RULE}.shard.lanes: is a setting of the stream; write job: {{lanes: 2}}",
+        ),
     ],
 )
 def test_what_is_wrong_says_what_to_write(shard: str, words: str) -> None:
@@ -227,3 +230,51 @@ def test_the_memory_beside_the_rest_has_a_name_too() -> None:
     assert len(named(246).streams["shop"].tables[0].to) == 251
     with pytest.raises(ConfigError, match="a table's name has at most 246 bytes"):
         named(247)
+
+
+@pytest.mark.parametrize(
+    ("to", "named"),
+    [("shop.orders", "shop.orders"), ("'{schema}.{table}'", "{schema}.{table}"), ("shop.lines", ""), ("x.y", "")],
+)
+def test_tenants_that_appear_take_no_table_of_another_rule(to: str, named: str) -> None:
+    more = f"      public.x: {{to: {to}}}\n" if "{" not in to else f"      'public.*': {{to: {to}}}\n"
+    if not named:
+        read("{by: tenant(tenant_id), most: 9}", more)
+        return
+    with pytest.raises(ConfigError) as error:
+        read("{by: tenant(tenant_id), most: 9}", more)
+    assert f"says `most`, and a tenant's table might be {named}, which is another rule's" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("job", "name", "lanes"),
+    [("{lanes: 2}", "shared", 2), ("{name: hot, lanes: 16}", "hot", 16), ("{name: hot}", "hot", 1), ("hot", "hot", 1)],
+)
+def test_the_jobs_of_a_stream_have_lanes(job: str, name: str, lanes: int) -> None:
+    settings = parse(TEXT.replace("SHARD", TENANTS).replace("    tables:", f"    job: {job}\n    tables:", 1)).streams[
+        "shop"
+    ]
+    assert (settings.job, settings.lanes) == (name, lanes)
+
+
+@pytest.mark.parametrize(
+    ("job", "words"),
+    [
+        ("{lanes: 17}", "streams.shop.job.lanes: '17' is not a whole number from 1 to 16; write 1"),
+        ("{lanes: 0}", "streams.shop.job.lanes: '0' is not a whole number"),
+        ("{lanes: two}", "streams.shop.job.lanes: 'two' is not a whole number"),
+        ("{lane: 2}", "streams.shop.job.lane: is not a setting; write lanes"),
+        ("{name: [a]}", "streams.shop.job.name: is a list; write a name"),
+        ("[hot]", "streams.shop.job: is a list; write a name"),
+    ],
+)
+def test_lanes_that_are_none_are_refused(job: str, words: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        parse(TEXT.replace("SHARD", TENANTS).replace("    tables:", f"    job: {job}\n    tables:", 1))
+    assert words in str(error.value)
+
+
+def test_lanes_need_a_table_of_several_shards() -> None:
+    with pytest.raises(ConfigError, match=r"job\.lanes: is of streams that have a table of several shards"):
+        parse("streams: {shop: {job: {lanes: 2}, tables: {a.b: {to: c.d, key: [id]}}}}")
+    assert parse("streams: {shop: {job: {lanes: 1}, tables: {a.b: {to: c.d, key: [id]}}}}").streams["shop"].lanes == 1

@@ -11,8 +11,12 @@ from pyiceberg.table import Table
 from pyiceberg.types import LongType, StringType
 
 from firn.changes.decode.types import STRING
+from firn.changes.placement.map_changes import admit, merge, move, split_values
+from firn.changes.placement.shard_map import Home
 from firn.config.reader_scopes import Scope
 from firn.config.sharding import Sharding
+from firn.tables.shard_names import SHARDS_MAP, SHARDS_VERSION
+from firn.tables.snapshot_history import NoSuchMoment
 from firn_lake.fresh.pending import NotFresh
 from firn_lake.lake import Lake
 from firn_lake.reading.unreadable import UnreadableFile
@@ -39,6 +43,10 @@ ALL = "SELECT id, w, n FROM shop.orders ORDER BY id"
 
 def row(id: int, w: str | None, n: int | None = None) -> dict[str, Any]:
     return {"id": id, "w": w, "n": n}
+
+
+def by_id(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(rows, key=lambda one: int(one["id"]))
 
 
 class Loads:
@@ -216,6 +224,88 @@ def test_a_scope_that_is_one_tenants_opens_that_shard(made: ShardedLake) -> None
     with streamed_over(lake.at(None, None, None, fresh=False), "SELECT id FROM shop.orders") as found:
         assert [one["id"] for batch in found.batches for one in batch.to_pylist()] == [5]
     assert set(loads.names) == {"rest.orders", "acme.orders"}
+
+
+def test_each_moment_is_read_by_the_map_that_it_is_under(made: ShardedLake) -> None:
+    made.commit(row(7, "new", 7))
+    made.remap(lambda now: admit(now, {"new": Home("new.orders")}))
+    made.commit(row(8, "new", 8), dies_after=2)
+    assert made.lake.sql(ALL).pylist() == made.cuts[-1][1]
+    made.commit()
+    made.remap(lambda now: move(now, "acme", Home("big.orders")))
+    made.commit(row(2, "acme", 2))
+    made.remap(lambda now: merge(now, ["umbrella"], "rest"))
+    made.commit(row(9, "umbrella", 9))
+    made.remap(lambda now: split_values(now, "rest", "late", Home("umbrella.orders"), ["other", "umbrella"]))
+    made.commit(row(4, "other"))
+    table = made.lake.table("shop.orders")
+    opened = []
+    for snapshot, wanted in made.cuts:
+        assert by_id(table.read(as_of=snapshot).pylist()) == wanted
+        mine = [one for one in wanted if one["w"] == "new"]
+        assert by_id(table.read(filter="w = 'new'", as_of=snapshot).pylist()) == mine
+        found = table.prune("w = 'acme'", snapshot)
+        assert isinstance(found, PrunedWhole)
+        opened.append((*found.shards, "", *found.left_out))
+    before = ("rest.orders", "acme.orders", "", "umbrella.orders")
+    assert opened[2:] == [
+        before, ("rest.orders", "acme.orders", "", "new.orders", "umbrella.orders"),
+        ("rest.orders", "big.orders", "", "new.orders", "umbrella.orders"),
+        ("rest.orders", "big.orders", "", "new.orders"),
+        ("rest.orders", "big.orders", "", "umbrella.orders", "new.orders"),
+    ]  # fmt: skip
+    assert sorted(made.lake.tables(), key=lambda one: one.name)[-2].shards == tuple(opened[-1][i] for i in (0, 1, 3, 4))
+    (first, rows), *_, (last, wanted) = made.cuts
+    now = {one["id"]: one for one in rows}
+    for change in table.changes(first, last, steps=True).pylist():
+        told = {name: change[name] for name in ("id", "w", "n")}
+        now |= {told["id"]: told}
+        if change["_change"] == "delete":
+            del now[told["id"]]
+        assert (change["_change"], change["_before"]) != ("update", told), (
+            "a row whose shard alone is another has not changed"
+        )
+    assert [now[key] for key in sorted(now)] == wanted
+
+
+def test_a_map_whose_snapshot_has_expired_is_one_that_a_newer_one_may_have(made: ShardedLake) -> None:
+    made.remap(lambda now: move(now, "acme", Home("big.orders")))
+    for number in (7, 8):
+        made.commit(row(number, "acme"))
+    lost, last = made.cuts[-2][0], made.cuts[-1][0]
+    rest = made.table("rest")
+    said = rest.snapshot_by_id(lost).summary.additional_properties  # type: ignore[union-attr]
+    rest.maintenance.expire_snapshots().by_id(lost).commit()
+    with pytest.raises(
+        NoSuchMoment, match=r"version 2 of the map of the shards of shop\.orders, which counted at that"
+    ):
+        made.lake.sql(ALL)
+    now = rest.refresh().snapshot_by_id(last).summary.additional_properties  # type: ignore[union-attr]
+    rest.append(rest.scan(limit=0).to_arrow(), {name: (now | said)[name] for name in (SHARDS_MAP, SHARDS_VERSION)})
+    assert made.lake.sql(ALL).pylist() == made.told
+    assert by_id(made.lake.table("shop.orders").read(as_of=last).pylist()) == made.told
+
+
+def test_a_scope_has_the_shards_of_every_map(made: ShardedLake) -> None:
+    first = made.cuts[-1][0]
+    made.remap(lambda now: admit(now, {"new": Home("new.orders")}))
+    made.commit(row(8, "new", 8))
+    made.remap(lambda now: merge(now, ["umbrella"], "rest"))
+    made.commit()
+    assert scoped(made, "shop.orders") == made.told
+    for shard in ("new.orders", "umbrella.orders"):
+        with pytest.raises(TableNotFound):
+            ScopedLake(made.lake, Scope("r", ("shop.orders", "acme.*"))).table(shard)
+    # One that is none any more, and one that was none yet.
+    assert scoped(made, "*.*", rows={"umbrella.*": "n > 7"}) == [row(8, "new", 8)]
+    assert scoped(made, "*.*", rows={"new.orders": "n = 5"}) == [row(5, "acme", 5)]
+    lake = ScopedLake(made.lake, Scope("r", ("shop.*",), rows={"new.orders": "n = 5"}))
+    with streamed_over(
+        lake.at(None, None, None, fresh=False), f"SELECT id FROM shop.orders FOR VERSION AS OF {first}"
+    ) as found:
+        assert [one["id"] for batch in found.batches for one in batch.to_pylist()] == [5]
+    told = lake.table("shop.orders").changes(first, None, steps=False, columns=None).pylist()
+    assert told == []
 
 
 def test_a_scope_may_name_the_whole_and_narrow_it(made: ShardedLake) -> None:

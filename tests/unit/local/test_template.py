@@ -176,7 +176,7 @@ def test_lifecycle_rules_expire_what_may_go_and_nothing_that_was_acknowledged() 
     buckets = {name: text["Resources"][name]["Properties"] for name in ("StagingBucket", "WarehouseBucket")}
     rules = {name: of["LifecycleConfiguration"]["Rules"] for name, of in buckets.items()}
     days = {rule["Prefix"]: rule["ExpirationInDays"] for rule in rules["StagingBucket"] if "ExpirationInDays" in rule}
-    logs = {"dead/", "replays/", "receipts/", "alerts/", "attempts/", "jobs/", "reads/", "care/", "results/"}
+    logs = {"dead/", "replays/", "receipts/", "alerts/", "attempts/", "jobs/", "reads/", "care/", "results/", "usage/"}
     assert set(days) == logs
     assert all("ExpirationInDays" not in rule for rule in rules["WarehouseBucket"])
     # A letter whose replay is forgotten could be replayed twice.

@@ -65,6 +65,31 @@ def test_a_batch_from_a_clock_an_hour_behind_is_found(now: datetime, stage: Call
     assert [b.id for b in epochs.candidates(store, "shop", now + MINUTE).batches] == [behind]
 
 
+def test_who_lists_only_what_is_recent_leaves_what_is_late_to_others(now: datetime, stage: Callable[..., str]) -> None:
+    store = MemoryStore()
+    stage(store, now)
+    seal(store, now)
+    late, soon = stage(store, now - timedelta(minutes=59)), stage(store, now - MINUTE)
+    found = epochs.candidates(store, "shop", now + MINUTE, overlap=epochs.RECENT)
+    assert [batch.id for batch in found.batches] == [soon]
+    assert seal(store, now + MINUTE, overlap=epochs.RECENT) is not None
+    assert [b.id for b in epochs.candidates(store, "shop", now + MINUTE).batches] == [late]
+
+
+@pytest.mark.parametrize("behind", [0, 1, 59, 60])
+def test_nothing_that_is_sealed_looks_free_however_little_is_listed(
+    now: datetime, stage: Callable[..., str], behind: int
+) -> None:
+    """Sealers' clocks may be an hour off, either way."""
+    store = MemoryStore()
+    for n in range(40):
+        at = now + 5 * n * MINUTE
+        stage(store, at)
+        assert seal(store, at + (-1) ** n * behind * MINUTE, nonce=str(n), overlap=epochs.RECENT)
+        for overlap in (epochs.RECENT, epochs.OVERLAP):
+            assert epochs.candidates(store, "shop", at, overlap=overlap).batches == []
+
+
 def test_a_dispatcher_whose_clock_is_an_hour_behind_covers_the_same(now: datetime, stage: Callable[..., str]) -> None:
     store = MemoryStore()
     for hour in range(6):
@@ -362,7 +387,7 @@ def test_a_look_at_everything_reads_no_epoch_from_before_what_is_staged(
 def test_an_epoch_that_was_sealed_again_costs_no_later_look_anything(
     now: datetime, stage: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(epochs, "_RECENT", 6)
+    monkeypatch.setattr(epochs, "_LATEST", 6)
     store = FaultyStore()
     for day in range(12):
         stage(store, now + timedelta(days=day))

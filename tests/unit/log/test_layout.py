@@ -48,8 +48,10 @@ def test_numbers_sort_as_text() -> None:
 
 def test_a_listing_from_an_hour_holds_that_hour_and_nothing_earlier() -> None:
     floor = layout.staged_floor("s", WHEN)
-    assert layout.staged_path(layout.batch_id("s", WHEN.replace(minute=0, second=0), bytes(8))) > floor
-    assert layout.staged_path(layout.batch_id("s", WHEN - timedelta(hours=1), bytes(8))) < floor
+    for later in (timedelta(), timedelta(milliseconds=1), timedelta(minutes=59), timedelta(days=400)):
+        assert layout.staged_path(layout.batch_id("s", WHEN + later, bytes(8))) > floor
+    for earlier in (timedelta(milliseconds=1), timedelta(minutes=59), timedelta(days=400)):
+        assert layout.staged_path(layout.batch_id("s", WHEN - earlier, b"\xff" * 8)) < floor
 
 
 def test_a_receipts_path_shows_nothing_of_the_key() -> None:

@@ -4,20 +4,26 @@ import json
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from obstore.store import MemoryStore
 
+from firn.commit.cut_writer import sizes_of
 from firn.config.model import Config
+from firn.config.names import TableName
 from firn.config.reader import parse
 from firn.config.table_sizes import TableSizes
 from firn.ingest.accept import accept
 from firn.ingest.queue import Message, take
-from firn.log import backlog, backlog_gate, epochs, table_health
+from firn.log import backlog, backlog_gate, cuts, epochs, table_health
 from firn.log.backlog_gate import Gate
 from firn.log.batches import read_meta
 from firn.log.store import paths
+from firn.log.stored_sizes import stored_sizes
 from firn.log.table_health import Health
+from firn.tables.table_state import TableState
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 ACME, OTHER = "AROAACMEACMEACMEACME0", "AROAOTHEROTHEROTHER00"
@@ -184,6 +190,33 @@ def test_a_writer_over_its_storage_is_refused_and_nobody_else_waits() -> None:
             assert "streams.shop.writers.acme.storage in firn.yaml" in text
     # What was accepted is still on its way.
     assert len(epochs.candidates(store, "shop", NOW).batches) == 1
+
+
+def test_of_cut_and_maintenance_the_newer_measured_a_table() -> None:
+    store, settings = MemoryStore(), config("storage: 1MB, stored_in: ['shop.*']")
+    for n, (made_at, size) in enumerate((("21T00", 2_000_000), ("22T00", 500_000), ("22T01", 3_000_000)), 1):
+        at = f"2026-11-{made_at}:00:00.001Z"
+        cuts.write(store, cuts.make("shop", n, at, {"shop.orders": n}, sizes={"shop.orders": size}))
+        if n == 1:
+            assert stored_sizes(store, ["shop"]) == {"shop.orders": 2_000_000}, "nobody else has looked"
+            measured(store, orders=700_000, other=1)
+        found = stored_sizes(store, ["shop"])
+        assert found == {"shop.orders": 700_000 if n == 1 else size, "shop.other": 1}
+    backlog.tell(store, settings.streams["shop"], NOW)
+    assert set(refusals(store, settings, NOW)) == {"acme"}
+
+
+def test_a_cut_tells_what_the_tables_of_writers_take() -> None:
+    def state(*told: str) -> TableState:
+        return cast("TableState", SimpleNamespace(ancestry=tuple({"total-files-size": one} for one in told)))
+
+    there = {
+        TableName("shop", "orders"): state("12", "7"), TableName("shop", "odd"): state("much"),
+        TableName("shop", "new"): state(), TableName("else", "where"): state("5"),
+    }  # fmt: skip
+    stream = config("stored_in: ['shop.*']").streams["shop"]
+    assert sizes_of(stream, there) == {"shop.orders": 12}
+    assert sizes_of(config("rate: 1MB/s").streams["shop"], there) == {}
 
 
 def test_a_queue_message_of_a_writer_over_its_storage_stays_in_the_queue() -> None:

@@ -261,3 +261,22 @@ def test_a_jobs_policy_is_of_its_last_epochs_configuration_and_of_all_that_share
     assert not allowed(first, "warehouse/alone/things/x", "acme-lake")
     assert allowed(again, "warehouse/shop/orders/x", "acme-lake")
     assert not allowed(again, "warehouse/bank/accounts/x", "acme-lake"), "a job that is tried again serves no other"
+
+
+SHARDED = """{shop: {tables: {public.orders: {
+    to: TO, key: [id], columns: {w: string}, shard: {by: tenant(w), tenants: [a] MOST}}}}}"""
+
+
+def test_a_job_may_touch_the_shards_that_maps_name_and_any_where_tenants_appear() -> None:
+    fixed = streams(SHARDED.replace("TO", "'shop.orders_{shard}'").replace("MOST", ""))
+    text = policy(fixed, STAGING, WAREHOUSE, shards=["shop.orders_b", "far.b"])
+    assert allowed(text, "shards/shop/shop.orders_rest/2.json")
+    assert not allowed(text, "shards/bank/x/2.json")
+    for place, may in (("shop/orders_a", 1), ("shop/orders_b", 1), ("far/b", 1), ("shop/orders_c", 0), ("x/orders", 0)):
+        assert allowed(text, f"warehouse/{place}/data/x", "acme-lake") == bool(may), place
+    near = streams(SHARDED.replace("TO", "'shop.orders_{shard}'").replace("MOST", ", most: 9"))
+    text = policy(near, STAGING, WAREHOUSE)
+    assert allowed(text, "warehouse/shop/orders_c/data/x", "acme-lake")
+    assert not allowed(text, "warehouse/x/orders/data/x", "acme-lake")
+    everywhere = streams(SHARDED.replace("TO", "'{shard}.orders'").replace("MOST", ", most: 9"))
+    assert allowed(policy(everywhere, STAGING, WAREHOUSE), "warehouse/x/orders/data/x", "acme-lake")

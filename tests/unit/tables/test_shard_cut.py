@@ -95,6 +95,8 @@ def test_a_tables_snapshots_say_which_map_it_is_under_though_its_column_was_prom
     assert map_in(ancestry[3:], wider) == second
     assert [version_in(ancestry[n:]) for n in range(5)] == [3, 3, 3, 2, 1]
     assert third.left == {"new.orders"}
+    with pytest.raises(ValueError, match=r"no snapshot of rest.orders has version 3 of the map of its shards"):
+        map_in(ancestry[:2], wider)
     with pytest.raises(ValueError, match=r"the map in the snapshots of rest.orders is of a column of long"):
         map_in(ancestry, HASHED)
 

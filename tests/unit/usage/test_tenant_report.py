@@ -1,5 +1,7 @@
 """What each tenant used and what it costs: sums of the accounts, and nothing lost between them."""
 
+import json
+import logging
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,9 +16,11 @@ from firn.log.table_health import Health
 from firn.log.usage_layout import jobs_prefix, stream_path
 from firn.usage import job_account, prices
 from firn.usage.job_account import CARE, Resources, billed
+from firn.usage.job_shares import shared
 from firn.usage.stream_account import NOBODY, Sent
 from firn.usage.tenant_metrics import OTHERS
-from firn.usage.tenant_report import TenantUsage, shared, tenant_usages
+from firn.usage.tenant_report import TenantUsage, tenant_usages
+from firn.usage.tenant_rounds import count_job
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 AUTH = "auth: {by: api_key, secret: 'ssm:/firn/%s'}"
@@ -95,6 +99,17 @@ def test_all_that_jobs_used_is_somebodys() -> None:
     resources = {"shop": Resources(90, 9), "alone": Resources(5, 1), "gone": Resources(1, 1)}
     found = shared(config, {"shop": {"acme": Sent(1, 1), NOBODY: Sent(2, 1)}}, resources)
     assert found == {"acme": Resources(30, 3), NOBODY: Resources(65, 7)}
+
+
+def test_the_end_of_a_run_tells_whose_it_was(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    config, log = used(store, "2026-01"), logging.getLogger("test")
+    count_job(store, config, "shop", "00z", Resources(100, 400), NOW, log)
+    count_job(store, config, "alone", "00y", Resources(50, 200), NOW, log)  # of no tenant's
+    count_job(store, config, "gone", "00x", Resources(50, 200), NOW, log)
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    told = {one["tenant"]: one["firn_tenant_vcpu_seconds"] for one in lines}
+    assert told == {"acme": 75.0, "globex": 25.0}
+    assert job_account.total(store, "shop", "2026-01") == Resources(3100, 12400)
 
 
 def test_of_a_run_that_was_noted_twice_the_most_counts_and_odd_names_nothing(store: Store) -> None:

@@ -85,6 +85,7 @@ class Metric(Enum):
     # tenants: writers of one name, and the reader of that name
     TENANT_BYTES = "firn_tenant_bytes", "Bytes", "counter", "", "JSON of a tenant that was sealed"
     TENANT_REQUESTS = "firn_tenant_requests", "Count", "counter", "", "batches that hold changes of a tenant"
+    TENANT_VCPU = "firn_tenant_vcpu_seconds", "Seconds", "counter", "", "a tenant's share of what jobs were billed"
     QUERY_SECONDS = "firn_query_seconds", "Seconds", "counter", "", "queries of a reader of some tables"
     # dead letters
     DEAD = "dlq_total", "Count", "counter", "alarm, dashboard", "dead letters"

@@ -4,12 +4,15 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from firn.commit.job_context import Counts, Work
+from firn.commit.lake import states_of
+from firn.config.model import StreamConfig
 from firn.config.names import TableName
+from firn.config.table_sizes import TableSizes
 from firn.log import cuts, epochs, layout
 from firn.quarantine import rules as rules
 from firn.quarantine.rules import High
 from firn.tables.outcome import COUNTS, Outcome
-from firn.tables.shard_cut import cut_in, map_in
+from firn.tables.shard_cut import cut_in, map_of
 from firn.tables.table_state import TableState, epoch_of
 
 
@@ -30,7 +33,7 @@ def write_cut(
     if work.before is not None and work.last <= work.before.n:
         return
     changed = {TableName.parse(outcome.table) for outcome in outcomes} - work.foreign.keys()
-    states = {name: work.lake.state(name) if name in changed else state for name, state in work.states.items()}
+    states = dict(work.states) | states_of(work.lake, (name for name in work.states if name in changed))
     if any(state.progress(work.stream) > work.last for state in states.values() if state):
         return
     there = {name: state for name, state in states.items() if state and state.snapshot_id is not None}
@@ -58,8 +61,22 @@ def write_cut(
             high=high,
             quarantined=dict(held),
             files=dict(files),
+            sizes=sizes_of(work.settings, there, _sizes_before(work)),
         ),
     )
+
+
+def sizes_of(
+    settings: StreamConfig, there: Mapping[TableName, TableState], unseen: Mapping[str, int] | None = None
+) -> dict[str, int]:
+    """What the tables take that writers name as theirs, as their newest snapshots' summaries tell it; one that tells no
+    number is left out. `unseen`: those that were not looked at, as the cut before has them. Pure."""
+    patterns = {pattern for writer in settings.writers.values() for pattern in writer.stored_in}
+    if not patterns:
+        return {}
+    told = {str(name): state.ancestry[0].get("total-files-size", "") for name, state in there.items() if state.ancestry}
+    sizes = dict(unseen or {}) | {name: int(text) for name, text in told.items() if text.isascii() and text.isdigit()}
+    return {name: sizes[name] for name in sorted(TableSizes(sizes).named(patterns))}
 
 
 def _as_before(work: Work) -> dict[str, int]:
@@ -69,14 +86,20 @@ def _as_before(work: Work) -> dict[str, int]:
     return {name: at for name, at in before.items() if name in unseen or TableName.parse(name) in work.foreign}
 
 
+def _sizes_before(work: Work) -> dict[str, int]:
+    before, unseen = work.before.sizes if work.before else {}, work.unseen
+    return {name: size for name, size in before.items() if name in unseen}
+
+
 def _shards(work: Work, there: Mapping[TableName, TableState]) -> dict[str, int]:
     """The tables of shards, as their rest names them."""
     found: dict[str, int] = {}
     for rule in work.settings.tables:
         state = None if rule.shard is None else there.get(TableName.parse(rule.to))
-        if rule.shard is None or state is None:
+        if state is None:
             continue
-        places = map_in(state.ancestry, rule.shard).tables
+        made = map_of(state)
+        places = made.tables if made else {}
         named = cut_in(state.ancestry, work.stream)
         found |= {str(places[name]): at.snapshot for name, at in named.items() if name in places}
     return found

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from firn.commit import table_limit
-from firn.commit.lake import Lake
+from firn.commit.lake import Lake, states_of
 from firn.commit.range_parts import Part, bounded, by_map, events_of, parts
 from firn.config.model import Config, StreamConfig
 from firn.config.names import TableName
@@ -19,6 +19,7 @@ from firn.quarantine.rules import Standing
 from firn.tables import ownership
 from firn.tables.outcome import COUNTS
 from firn.tables.routing import mirrors_on, targets_of
+from firn.tables.shard_names import SHARD_OF
 from firn.tables.table_state import TableState
 from firn.tables.turns import in_turn
 
@@ -49,6 +50,7 @@ class Work:
     parts: tuple[Part, ...] = ()  # the epochs in order, with the source tables that are refused
     pipelines: Pipelines = field(default_factory=dict)
     shards: Mapping[TableName, tuple[TableState, ...]] = field(default_factory=dict)  # shards_ahead, by their rests
+    unseen: frozenset[str] = frozenset()  # tables of the cut before that were not looked at: the next says the same
 
     def under(self, epoch: Epoch) -> StreamConfig:
         """What the epoch is committed under: the settings, with the pipelines of its own configuration. Raises
@@ -57,12 +59,6 @@ class Work:
             config = published_configs.load(self.store, epoch.config)
             self.pipelines[epoch.config] = config.streams.get(self.stream, self.settings).pipelines
         return replace(self.settings, pipelines=self.pipelines[epoch.config])
-
-    @property
-    def unseen(self) -> frozenset[str]:
-        """The tables of the cut before that were not looked at: the next one says the same of them."""
-        every = (self.before.known if self.before else frozenset()) - shards_beside(self.store, self.settings)
-        return every - {str(name) for name in self.states}
 
     @property
     def mirrors(self) -> list[tuple[Pipeline, TableName, TableName]]:
@@ -152,7 +148,9 @@ def look(store: Store, lake: Lake, stream: str, first: int, last: int) -> Work:
     resting = {name for _, base, target in mirrors_on(settings) for name in (base, target)}
     names = {*taken, *resting, *_looked_at(settings, before, known, known_to, last)}  # not at one that is too many
     closed = {name: why for name in names if (why := ownership.barred(name, lake.databases))}  # not even loaded
-    found = {name: None if name in closed else lake.state(name) for name in sorted(names)}
+    found: dict[TableName, TableState | None] = dict.fromkeys(sorted(names))
+    found |= states_of(lake, (name for name in found if name not in closed))
+    found = _without_shards(settings, found)
     others = {
         name: why
         for name, state in found.items()
@@ -172,7 +170,7 @@ def look(store: Store, lake: Lake, stream: str, first: int, last: int) -> Work:
         split = bounded(split, {n: events_of(epoch) for n, epoch in mine.items()})
     return Work(
         store, lake, stream, last, config, settings, before, known, mine, touched, states, standings, foreign, split,
-        by_config,
+        by_config, unseen=frozenset(known_to) - {str(name) for name in names},
     )  # fmt: skip
 
 
@@ -187,6 +185,14 @@ def _looked_at(
     rests = {TableName.parse(rule.to) for rule in settings.tables if rule.shard is not None}
     held = {*known.tables, *before.quarantined}
     return in_turn(every, before.n, last) | {name for name in every if name in rests or str(name) in held}
+
+
+def _without_shards(
+    settings: StreamConfig, found: Mapping[TableName, TableState | None]
+) -> dict[TableName, TableState | None]:
+    """Without shards by what they say of themselves: in a log that was begun anew no map names them."""
+    rests = {rule.to for rule in settings.tables if rule.shard is not None}
+    return {name: one for name, one in found.items() if one is None or one.properties.get(SHARD_OF) not in rests}
 
 
 def shards_beside(store: Store, settings: StreamConfig) -> frozenset[str]:

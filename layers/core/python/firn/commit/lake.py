@@ -1,6 +1,7 @@
 """The commit job's port: where tables are. Spark and Iceberg (firn_spark.lake), or tables in memory (tests/model)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -61,6 +62,10 @@ class Lake(Protocol):
     def databases(self) -> Sequence[str]:
         """Patterns of the namespaces that this deployment may use; none: all."""
 
+    @property
+    def looks_at_once(self) -> int:
+        """How many tables `state` is best asked for at once; 1: one after the other."""
+
     def expect(self, settings: StreamConfig, epochs: Mapping[int, Epoch]) -> None:
         """These epochs are going to be opened, most likely: what takes long may begin before anything else is asked."""
 
@@ -96,6 +101,15 @@ class Lake(Protocol):
 
     def failure(self, error: Exception) -> Failure:
         """What an exception of this lake means."""
+
+
+def states_of(lake: Lake, tables: Iterable[TableName]) -> dict[TableName, TableState | None]:
+    """What `state` says of each. Raises what the catalog raises."""
+    names = list(tables)
+    if len(names) < 2 or lake.looks_at_once < 2:
+        return {name: lake.state(name) for name in names}
+    with ThreadPoolExecutor(lake.looks_at_once) as pool:
+        return dict(zip(names, pool.map(lake.state, names), strict=True))
 
 
 def place_of(epoch: int, number: int) -> int:

@@ -9,7 +9,7 @@ from firn.commit.lake import Lake
 from firn.config.names import TableName
 from firn.log import epochs
 from firn.log.store import Store
-from firn.tables import ownership
+from firn.tables import ownership, shard_cut
 from firn.tables.table_state import TableState
 
 
@@ -30,10 +30,12 @@ def _with_shards(work: Work) -> Work:
     mine = {rest: rule for rule in rules if (rest := TableName.parse(rule.to)) in rests}
     if not mine:
         return work
-    found = {
-        rest: _states(work, shards_beside(work.store, replace(work.settings, tables=(rule,))))
-        for rest, rule in mine.items()
-    }
+    found = {}
+    for rest, rule in mine.items():
+        state = work.states.get(rest)
+        known = shard_cut.map_of(state) if state is not None else None
+        names = shards_beside(work.store, replace(work.settings, tables=(rule,)))
+        found[rest] = _states(work, names | (known.ever - {rule.to} if known is not None else frozenset()))
     return replace(work, shards=found)
 
 

@@ -14,7 +14,7 @@ job.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from firn.commit import job as commit
@@ -32,6 +32,7 @@ from firn.runs.job_runs import run_name
 
 POLL_SECONDS: Final = 0.5
 VIEWS_SECONDS: Final = 5.0  # between two looks at the cuts of other jobs, and at views that are due by the clock
+LATE: Final = timedelta(minutes=1)  # between two looks for staged objects that are late, as between those of dispatch
 # Then a fresh job takes over: with the code that is deployed by then.
 LONGEST_SECONDS: Final = 6 * 3600.0
 
@@ -110,6 +111,7 @@ class _Lingering:
         self._under = begun.config if begun else None
         # What a round found waiting and could not bring to a cut: to try that again at once would change nothing.
         self._left: dict[str, tuple[int, int]] = {}
+        self._listed: dict[str, datetime] = {}  # when the whole overlap was listed last, by stream
         self._views: dict[str, ViewTurn] = {}
         self._views_seen: float | None = None  # when they had their turn
 
@@ -190,10 +192,20 @@ class _Lingering:
         self._views_seen = self._clock.steady()
         return done
 
+    def _overlap(self, stream: str, now: datetime) -> timedelta:
+        """How far back to list what is staged: what is late is looked for now and then."""
+        seen = self._listed.get(stream)
+        if seen is not None and timedelta() <= now - seen < LATE:
+            return epochs.RECENT
+        self._listed[stream] = now
+        return epochs.OVERLAP
+
     def _turn(self, config: Config, stream: StreamConfig) -> tuple[bool, int]:
         policy = replace(stream.commit, every_seconds=stream.commit.fresh_seconds)
         terms = Terms(config.sha, policy, stream.generation, sharded=shard_maps.sharded(stream))
-        done = dispatch(self._store, stream.name, None, now=self._clock.now(), terms=terms, tick=timedelta())
+        now = self._clock.now()
+        overlap = self._overlap(stream.name, now)
+        done = dispatch(self._store, stream.name, None, now=now, terms=terms, tick=timedelta(), overlap=overlap)
         if done.pending is None or done.held or self._left.get(stream.name) == done.pending:
             return False, 0
         first, last = done.pending

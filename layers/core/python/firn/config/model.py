@@ -225,6 +225,7 @@ class StreamConfig:
     delete_if: "RowCondition | None" = None  # of rows: which are deletes, where no field tells it by its values
     commits: bool = False  # known of the stream, not of the file: firn.quarantine.rules.tells_commits
     job: str = "shared"
+    lanes: int = 1  # of a table of several shards: how many of them a job commits at the same time
     auth: Auth | None = None
     writers: "Mapping[str, Writer]" = field(default_factory=dict)
     accept: tuple[Way, ...] | None = None
@@ -382,8 +383,7 @@ class Config:
         streams = self.streams.values()
         views = (view.rule for stream in streams for view in stream.views if view.table == table)
         rules = (rule for stream in streams for rule in stream.targets if rule.feeds(table))
-        found = next(views, None) or next(rules, None)
-        return self.care if found is None else found.care
+        return (next(views, None) or next(rules, None) or self).care
 
     @property
     def has_schemas(self) -> bool:

@@ -62,6 +62,7 @@ _MOST_EVENTS: Final = 10**12
 _MAX_GENERATION: Final = 2**32 - 1  # four bytes of a position
 _MOST_ORDERING: Final = 2  # fields that a position holds
 _MAX_TABLES: Final = 1_000_000
+_MOST_LANES: Final = 16
 
 _TOP_KEYS: Final = (
     "catalog", "warehouse", "targets", "care", "query", "console", "sources", "alerts", "streams", "views", FILES
@@ -219,6 +220,7 @@ def _stream(name: str, section: Section, placed: list[Placed], care: Care, files
     # Emitters other than Debezium write decimals as JSON numbers or as their digits, never as bytes; this reads both.
     decimal: DecimalMode = "double" if registry.KNOWN.is_shaped(envelope) else "precise"
     rows = read_rows(section, tables, bare=registry.KNOWN.bare(envelope) is not None)
+    job, lanes = _job(section, sharded=any(rule.shard for rule in tables))
     settings = StreamConfig(
         name=name,
         tables=tables,
@@ -238,7 +240,8 @@ def _stream(name: str, section: Section, placed: list[Placed], care: Care, files
         op_field=rows.op_field,
         delete_when=rows.delete_when,
         delete_if=rows.delete_if,
-        job=section.text("job", "a name; streams that give the same one share their job runs") or StreamConfig.job,
+        job=job,
+        lanes=lanes,
         auth=read_auth(section.section("auth"), queue=True),
         writers=_writers(section),
         accept=read_accept(section),
@@ -250,6 +253,20 @@ def _stream(name: str, section: Section, placed: list[Placed], care: Care, files
     further = read_further_targets(section.section("tables"), settings, placed)
     pipelines = read_pipelines(section.section("pipelines"), settings, placed, care)
     return replace(settings, pipelines=(*further, *pipelines))
+
+
+def _job(section: Section, *, sharded: bool) -> tuple[str, int]:
+    """Whose runs commit it, and in how many lanes: the name alone, or both. `sharded`: whether lanes are of use."""
+    of, key, lanes = section, "job", StreamConfig.lanes
+    if section.is_mapping("job"):
+        of, key = section.section("job"), "name"
+        of.allow_only(("name", "lanes"))
+        lanes = of.integer("lanes", 1, _MOST_LANES, lanes)
+        if lanes > 1 and not sharded:
+            of.note(
+                "lanes", "is of streams that have a table of several shards; leave it out, or write shard in a rule"
+            )
+    return of.text(key, "a name; streams that give the same one share their job runs") or StreamConfig.job, lanes
 
 
 def _writers(section: Section) -> "Mapping[str, Writer]":

@@ -104,6 +104,8 @@ class Sharding:
 
     def home(self, shard: str) -> Home:
         """Where a shard lies unless it is moved. Raises ValueError."""
+        if not NAME.fullmatch(shard):
+            raise ValueError(f"{shard[:80]!r} is no name of a shard; write a-z, 0-9 and _ only, at most 63 of them")
         table = TableName.parse(self.to.replace("{shard}", shard))
         if is_reserved(table.table):
             raise ValueError(f"{table} is a name of Firn's own; write another `to`")

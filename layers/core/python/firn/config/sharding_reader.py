@@ -20,7 +20,7 @@ EPOCH_EVENTS: Final = 12_500
 """That an epoch of a stream with such a table holds, but where a backlog makes it larger (epoch_limits)."""
 _KEYS: Final = ("by", "count", "at", "tenants", "most", "to", "else", "whole")
 _LATER: Final = {
-    "lanes": "is not there yet: one job commits all shards; leave it out",
+    "lanes": "is a setting of the stream; write job: {lanes: 2} there",
 }
 # What a rule says beside its shards, and these can do.
 _WITH_SHARDS: Final = frozenset(
@@ -56,24 +56,10 @@ def read_sharding(
             "by", f"{shown(column)} is no declared column; write its type, such as columns: {{{column}: string}}"
         )
         return None
-    tenants = [item.text for item in below.texts("tenants", "tenants: [acme, umbrella]")]
-    most = below.integer("most", 1, MOST - 1, 50) if below.has("most") else 0
-    if way == "tenant" and not tenants and not below.has("most"):
-        below.note(
-            "tenants", "is missing; write those that have a table of their own, such as tenants: [acme], or most: 50 "
-            "for as many as appear"
-        )  # fmt: skip
+    named = _tenants(below, way)
+    if named is None:
         return None
-    if most and way != "tenant":
-        below.note("most", f"is a setting of tenant, not of {way}; leave it out")
-        return None
-    if most and most < len(tenants):
-        below.note("most", f"is less than the {len(tenants)} tenants that are listed; write {len(tenants)} or more")
-    if way != "tenant" and tenants:
-        below.note("tenants", f"is a setting of tenant, not of {way}; leave it out")
-        return None
-    for twice in sorted({name for name in tenants if tenants.count(name) > 1}):
-        below.note("tenants", f"names {shown(twice)} twice; write each once")
+    tenants, most = named
     try:
         found = Sharding(
             by=way,
@@ -94,6 +80,29 @@ def read_sharding(
         section.note("shard", str(error))
         return None
     return found
+
+
+def _tenants(section: Section, way: str) -> tuple[list[str], int] | None:
+    """`tenants` and `most`; None if they are wrong, which is noted."""
+    tenants = [item.text for item in section.texts("tenants", "tenants: [acme, umbrella]")]
+    most = section.integer("most", 1, MOST - 1, 50) if section.has("most") else 0
+    if way == "tenant" and not tenants and not section.has("most"):
+        section.note(
+            "tenants", "is missing; write those that have a table of their own, such as tenants: [acme], or most: 50 "
+            "for as many as appear"
+        )  # fmt: skip
+        return None
+    if most and way != "tenant":
+        section.note("most", f"is a setting of tenant, not of {way}; leave it out")
+        return None
+    if most and most < len(tenants):
+        section.note("most", f"is less than the {len(tenants)} tenants that are listed; write {len(tenants)} or more")
+    if way != "tenant" and tenants:
+        section.note("tenants", f"is a setting of tenant, not of {way}; leave it out")
+        return None
+    for twice in sorted({name for name in tenants if tenants.count(name) > 1}):
+        section.note("tenants", f"names {shown(twice)} twice; write each once")
+    return tenants, most
 
 
 def _places(section: Section) -> dict[str, str]:
@@ -142,7 +151,7 @@ def check_sharded(section: Section, streams: Mapping[str, StreamConfig]) -> None
     file; `streams`: with their views."""
     sharded = [(stream, rule, rule.shard) for stream in streams.values() for rule in stream.tables if rule.shard]
     exact, patterns = _filling(streams.values())
-    _check_wholes(section, sharded, exact, patterns)
+    wholes = _check_wholes(section, sharded, exact, patterns)
     for stream, rule, shards in sharded:
         names = sorted(set(shards.tables.values()))
         own = section.section(stream.name)
@@ -152,10 +161,12 @@ def check_sharded(section: Section, streams: Mapping[str, StreamConfig]) -> None
                 why = f"makes {met} a shard, and {shown(its.source)} feeds it too; write another `to`"
                 at.note("shard", why)
                 break
-        if shards.most and (named := _in_the_way(shards, [*exact, *(its.to for its in patterns)], names)):
+        others = (name for its, name in wholes.items() if its != (stream.name, rule.source))
+        taken = [*exact, *(its.to for its in patterns), *others]
+        if shards.most and (named := _in_the_way(shards, taken, names)):
             at.note(
                 "shard",
-                f"says `most`, and a tenant's table might be {named}, which another rule feeds; write another `to`",
+                f"says `most`, and a tenant's table might be {named}, which is another rule's; write another `to`",
             )
         for pipeline in stream.pipelines:
             if _rule_for(stream, pipeline.source) is rule:
@@ -180,9 +191,11 @@ def _check_wholes(
     sharded: Sequence[tuple[StreamConfig, TableRule, Sharding]],
     exact: Mapping[str, list[TableRule]],
     patterns: Sequence[TableRule],
-) -> None:
-    """Notes names for all shards that are, or may be, those of tables, or of two wholes."""
+) -> dict[tuple[str, str], str]:
+    """Notes names for all shards that are, or may be, those of tables, or of two wholes. -> the names, by stream and
+    source table."""
     known: dict[str, str] = {}
+    found: dict[tuple[str, str], str] = {}
     for stream, rule, shards in sharded:
         at = section.section(stream.name).section("tables").section(rule.source).section("shard")
         try:
@@ -197,6 +210,8 @@ def _check_wholes(
         mine = f"{stream.name}'s {shown(rule.source)}"
         if (other := known.setdefault(str(name).lower(), mine)) != mine:
             at.note("whole", f"is {name}, what {other} is read as too; {instead}")
+        found[stream.name, rule.source] = str(name)
+    return found
 
 
 def _rule_for(stream: StreamConfig, source: str) -> TableRule | None:

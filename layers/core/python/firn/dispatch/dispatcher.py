@@ -90,19 +90,19 @@ def dispatch(
     force: bool = False,
     reconcile: bool = False,
     tick: timedelta = TICK,
+    overlap: timedelta = epochs.OVERLAP,
     random: Callable[[int], bytes] = os.urandom,
 ) -> Dispatched:
-    """Seal and start for one stream. `jobs` None: seal only. `tick`: when somebody looks again.
-
-    `force` (firn flush) seals at once whatever is there; `reconcile` (daily) lists the whole log instead of its last
-    hours; both try a stuck range once more. Raises StorageUnavailable, UnknownOutcome, TransientError, OutdatedConfig
-    (then call it again with the terms of the newer one); what was sealed by then stays sealed, and the next dispatch
-    goes on.
+    """Seal and start for one stream. `jobs` None: seal only. `tick`: when somebody looks again; `overlap`: as for
+    epochs.candidates. `force` (firn flush) seals at once whatever is there; `reconcile` (daily) lists the whole log
+    instead of its last hours; both try a stuck range once more. Raises StorageUnavailable, UnknownOutcome,
+    TransientError, OutdatedConfig (then call it again with the terms of the newer one); what was sealed by then stays
+    sealed, and the next dispatch goes on.
     """
     if jobs is not None and (since := pause.since(store)) is not None:
         return _paused(store, stream, terms, since)
     committed = cuts.newest(store, stream)
-    sealer = _Sealer(store, stream, committed, terms, now, random)
+    sealer = _Sealer(store, stream, committed, terms, now, random, overlap)
     sealed = sealer.seal_due(tick, whole=force or reconcile, at_once=force)
     known = holds.read_all(store, stream)
     _note_sealed_again(store, stream, known)
@@ -193,11 +193,14 @@ class _Sealer:
     terms: Terms
     now: datetime
     random: Callable[[int], bytes]
+    overlap: timedelta
 
     def free(self, *, whole: bool = True) -> epochs.Candidates:
         """What no epoch has yet. `whole`: by the whole log, not its last hours."""
         caps = self.terms.policy.caps
-        return epochs.candidates(self.store, self.stream, self.now, above=self.committed, whole=whole, caps=caps)
+        return epochs.candidates(
+            self.store, self.stream, self.now, above=self.committed, whole=whole, caps=caps, overlap=self.overlap
+        )
 
     def seal(self, found: epochs.Candidates) -> epochs.Epoch | None:
         """The epoch of what was free; None if a twin took its number.

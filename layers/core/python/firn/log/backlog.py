@@ -12,11 +12,12 @@ from msgspec.structs import replace
 from firn.config.model import StreamConfig
 from firn.config.table_sizes import TableSizes
 from firn.errors import FirnError
-from firn.log import backlog_gate, cuts, epochs, holds, layout, table_health
+from firn.log import backlog_gate, cuts, epochs, holds, layout
 from firn.log.backlog_gate import State, WriterState
 from firn.log.byte_rate import LUMPS, debt_after
 from firn.log.epochs import EpochBatch
 from firn.log.store import Store, modified, put
+from firn.log.stored_sizes import stored_sizes
 
 _log: Final = logging.getLogger(__name__)
 
@@ -139,13 +140,12 @@ def _writers(
 
 
 def _over_storage(store: Store, settings: StreamConfig) -> dict[str, int]:
-    """The writers over their `storage` -> what their tables take, as they were measured last (log/table_health.py).
+    """The writers over their `storage` -> what their tables take, as they were measured last.
     Raises StorageUnavailable."""
     bound = [writer for writer in settings.writers.values() if writer.storage is not None]
     if not bound:
         return {}
-    sizes = table_health.live_bytes(table_health.read(store, settings.name))
-    tables = TableSizes(sizes)
+    tables = TableSizes(stored_sizes(store, (settings.name,)))
     found = {writer.name: tables.of(writer.stored_in) for writer in bound}
     return {one.name: found[one.name] for one in bound if one.storage is not None and found[one.name] > one.storage}
 

@@ -24,6 +24,7 @@ class Cut(msgspec.Struct, frozen=True, omit_defaults=True):
                  None where none is known
     quarantined  tables that this cut leaves behind, with the reason
     files        of each pipeline whose target is files: the epoch up to which its files had everything at the time
+    sizes        bytes of the tables that a writer of the stream names in `stored_in`, of their live files
     """
 
     format: int
@@ -38,6 +39,7 @@ class Cut(msgspec.Struct, frozen=True, omit_defaults=True):
     high: tuple[str, int] | None = None
     quarantined: dict[str, str] = {}
     files: dict[str, int] = {}
+    sizes: dict[str, int] = {}
 
     @property
     def known(self) -> frozenset[str]:

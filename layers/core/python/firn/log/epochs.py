@@ -24,6 +24,8 @@ _log: Final = logging.getLogger(__name__)
 SKEW: Final = timedelta(hours=1)  # how far the clocks of two functions may be apart
 # A batch's id is older than its object by at most a function's time-out (15 minutes) and the skew.
 OVERLAP: Final = timedelta(minutes=15) + SKEW
+# What of it comes in good time: whoever looks twice a second lists no more than that, and now and then the overlap.
+RECENT: Final = timedelta(minutes=2)
 # The nonce of an epoch without batches that only sets the number (commit/renumbering.py).
 RENUMBERED: Final = "renumbered"
 MAX_BATCHES: Final = 5_000  # in one epoch: bounds the object and the job's list
@@ -77,7 +79,7 @@ _known: Final = Remembered[tuple[str, int], tuple[str, Epoch]]()
 _metas: Final = Remembered[str, BatchMeta]()
 _KNOWN_LIMIT: Final = 20_000
 _METAS_LIMIT: Final = 4 * MAX_BATCHES
-_RECENT: Final = 10_000  # epochs, looked through first: half a day of one every few seconds
+_LATEST: Final = 10_000  # epochs, looked through first: half a day of one every few seconds
 _READ_AT_ONCE: Final = 64
 
 
@@ -159,20 +161,21 @@ def candidates(
     above: int = 0,
     whole: bool = False,
     caps: Caps = DEFAULT_CAPS,
+    overlap: timedelta = OVERLAP,
 ) -> Candidates:
     """What `stream` has staged that no epoch covers, oldest first, at most MAX_BATCHES and what `caps` allow.
 
     Lists from an overlap before what the newest epoch holds (`whole`: everything, which also finds what a long-delayed
-    retry put behind that floor). The batches of a quarantined epoch that was lifted are free again. The next number is
-    1 + the highest of the sealed epochs and `above` (the newest cut, if the epochs themselves have expired). Raises
-    StorageUnavailable.
+    retry put behind that floor; less than OVERLAP leaves what is late to those who look further back). The batches of a
+    quarantined epoch that was lifted are free again. The next number is 1 + the highest of the sealed epochs and
+    `above` (the newest cut, if the epochs themselves have expired). Raises StorageUnavailable.
     """
     cases = holds.read_epochs(store, stream)
     lifted = [n for n, case in cases.items() if case.lift is not None]
     # What was sealed again is in a later epoch, and as good as never held.
     open_again = [n for n in lifted if not cases[n].again]
     oldest = _oldest_staged(store, stream) if whole else None
-    sealed, floor = _sealed(store, stream, now, 0 if whole or open_again else max(0, above - _RECENT))
+    sealed, floor = _sealed(store, stream, now, 0 if whole or open_again else max(0, above - _LATEST), overlap)
     # The epochs first, then the staged objects: the other way round a batch sealed in between would look free.
     # (It would still fail at the number; this way no work is wasted.)
     covered = _covered(store, stream, [n for n in sealed if n not in lifted], oldest if whole else floor)
@@ -225,7 +228,9 @@ def _oldest_staged(store: Store, stream: str) -> datetime | None:
     return next((layout.time_of(batch) for batch in batches if batch is not None), None)
 
 
-def _sealed(store: Store, stream: str, now: datetime, after: int) -> tuple[list[int], datetime | None]:
+def _sealed(
+    store: Store, stream: str, now: datetime, after: int, overlap: timedelta
+) -> tuple[list[int], datetime | None]:
     """The numbers of the sealed epochs, and when the overlap before what the newest holds begins (None: nothing is
     sealed).
 
@@ -233,11 +238,11 @@ def _sealed(store: Store, stream: str, now: datetime, after: int) -> tuple[list[
     """
     found = numbers(store, stream, after)
     newest = read(store, stream, found[-1]) if found else None
-    floor = None if newest is None else min(newest.time, _reaches(newest), now) - OVERLAP
+    floor = None if newest is None else min(newest.time, _reaches(newest), now) - overlap
     if after:
         oldest = read(store, stream, found[0]) if found else None
         if oldest is None or floor is None or oldest.time >= floor - 3 * SKEW:
-            return _sealed(store, stream, now, 0)
+            return _sealed(store, stream, now, 0, overlap)
     return found, floor
 
 

@@ -82,8 +82,8 @@ def staged_path(batch: str) -> str:
 
 
 def staged_floor(stream: str, when: datetime) -> str:
-    """A text below every staged path of an hour from `when`'s on, above every earlier one: where a listing starts."""
-    return f"{staged_prefix(stream)}/{when:%Y/%m/%d/%H}"
+    """A text below every staged path from `when` (UTC) on, above every earlier one: where a listing starts."""
+    return staged_path(batch_id(stream, when, bytes(_RANDOM_BYTES))).removesuffix(f"{'00' * _RANDOM_BYTES}.parquet")
 
 
 def batch_of(path: str) -> str | None:

@@ -6,7 +6,7 @@ that finds no debt has made a handful of requests.
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
@@ -122,11 +122,6 @@ def read_all(store: Store, streams: Iterable[str]) -> dict[str, Health]:
             if name not in found or one.measured_at > found[name].measured_at:
                 found[name] = one
     return found
-
-
-def live_bytes(tables: Mapping[str, Health]) -> dict[str, int]:
-    """What the live files of each table take, deletes too; older snapshots' come on top until they expire."""
-    return {name: one.bytes + one.delete_bytes for name, one in tables.items()}
 
 
 def age_seconds(instant: str | None, now: datetime) -> float:

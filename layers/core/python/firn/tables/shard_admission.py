@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from firn.changes.placement.map_changes import admit, waiting
+from firn.changes.placement.shard_map import Home
 from firn.config import reach
 from firn.config.map_document import MapVersion
 from firn.config.names import TableName
@@ -18,14 +19,16 @@ def admitted(
     databases: Sequence[str],
     is_free: Callable[[TableName], bool],
     made_at: str,
+    whole: TableName,
 ) -> MapVersion | None:
     """The version after the newest, `now`, that lists tenants of the rest; None if nobody waits, or there is no room.
 
     values     of the shard's column in rows that are in the rest
     databases  as for reach.barred: whoever would lie elsewhere stays in the rest
     is_free    whether a table of a new shard may lie there: nobody else's does
+    whole      what all shards are read as: a tenant's table of that name would be read instead
     """
-    taken = {home.place for home in now.map.homes.values()}
+    taken = {home.place for home in (*now.map.homes.values(), Home(str(whole)))}
 
     def fits(name: str) -> bool:
         try:

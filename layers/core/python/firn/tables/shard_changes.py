@@ -10,6 +10,7 @@ from firn.config.map_document import MapVersion
 from firn.config.model import Config, StreamConfig, TableRule
 from firn.config.names import TableName, is_reserved, too_long
 from firn.config.sharding import Sharding
+from firn.config.whole_tables import whole_tables
 
 MOST_MOVED: Final = 1_000_000
 """Rows that one version may bring to other shards: one process holds them while the job commits them."""
@@ -55,10 +56,15 @@ def move(now: ShardMap, shard: str, to: str) -> ShardMap:
 
 
 def fed_by_others(config: Config, before: MapVersion, after: ShardMap) -> str | None:
-    """A new table of the map that another rule of the configuration feeds, in words; None if there is none."""
+    """A new table of the map that another rule of the configuration feeds, or that all shards of a table are read as,
+    in words; None if there is none."""
+    wholes = {Home(str(one.name)).place: one for one in whole_tables(config).values()}
     for home in after.homes.values():
         if home.table in before.ever:
             continue
+        if home.place in wholes:
+            one = wholes[home.place]
+            return f"{one.name} is what all shards of {one.rest} are read as; write another name"
         table = TableName.parse(home.table)
         for stream in config.streams.values():
             if (other := next((rule for rule in stream.targets if rule.to and rule.feeds(table)), None)) is not None:

@@ -6,7 +6,7 @@ other shards, and each of its snapshots names theirs as they are then: that is t
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Final
@@ -92,16 +92,21 @@ def sharding_in(properties: Mapping[str, str]) -> Sharding | None:
 def map_of(state: TableState) -> MapVersion | None:
     """The map that the rest's table is under, by what it says of itself; None of another table. Raises ValueError."""
     first = sharding_in(state.properties)
-    if first is None:
-        return None
-    is_first = version_in(state.ancestry) == 1  # else the column may have been promoted since
-    return map_in(state.ancestry, first if is_first else replace(first, kind=None))
+    return None if first is None else map_told(state.ancestry, first)
 
 
-def map_in(ancestry: Iterable[Mapping[str, str]], of: Sharding) -> MapVersion:
+def map_told(ancestry: Sequence[Mapping[str, str]], first: Sharding) -> MapVersion:
+    """map_in for who has no firn.yaml. `first`: what the rest's table says of itself. Raises ValueError."""
+    is_first = version_in(ancestry) == 1  # else the column may have been promoted since
+    return map_in(ancestry, first if is_first else replace(first, kind=None))
+
+
+def map_in(ancestry: Sequence[Mapping[str, str]], of: Sharding) -> MapVersion:
     """The map that the newest of these summaries of the rest's snapshots is under. Raises ValueError."""
     text = next((one[SHARDS_MAP] for one in ancestry if SHARDS_MAP in one), None)
     if text is None:
+        if (number := version_in(ancestry)) > 1:
+            raise ValueError(f"no snapshot of {of.tables[of.rest]} has version {number} of the map of its shards")
         return MapVersion(of.map)
     try:
         return map_document.decode(text, of)

@@ -5,13 +5,13 @@ it another snapshot of the same rows. Else the next cut says of it what the one 
 tables would look at nothing else, so they have turns, by the numbers of epochs.
 """
 
-import zlib
+import hashlib
 from collections.abc import Collection
 from typing import Final
 
 from firn.config.names import TableName
 
-MOST: Final = 1  # tables an epoch, about
+MOST: Final = 50  # tables an epoch, about
 
 
 def in_turn(tables: Collection[TableName], above: int, last: int) -> frozenset[TableName]:
@@ -26,4 +26,4 @@ def in_turn(tables: Collection[TableName], above: int, last: int) -> frozenset[T
 
 def own_number(table: TableName) -> int:
     """A number of the table's own."""
-    return zlib.crc32(str(table).encode())
+    return int.from_bytes(hashlib.blake2b(str(table).encode(), digest_size=8).digest())

@@ -14,12 +14,14 @@ from typing import Any, Final
 
 from firn.config.model import Config
 from firn.config.table_sizes import TableSizes
-from firn.log import query_usage, table_health
+from firn.log import query_usage
 from firn.log.query_usage import Used
 from firn.log.store import Store
+from firn.log.stored_sizes import stored_sizes
 from firn.log.usage_layout import month_of
 from firn.usage import job_account, prices, stream_account
 from firn.usage.job_account import CARE, Resources
+from firn.usage.job_shares import shared
 from firn.usage.stream_account import NOBODY, Sent
 from firn.usage.tenant_metrics import OTHERS, writers_of
 
@@ -99,26 +101,6 @@ def tenant_usages(store: Store, config: Config, month: str, now: datetime) -> li
     return sorted(found, key=lambda one: (one.tenant == OTHERS, -one.together, one.tenant))
 
 
-def shared(
-    config: Config, sent: Mapping[str, Mapping[str, Sent]], used: Mapping[str, Resources]
-) -> dict[str, Resources]:
-    """What jobs used, by tenant: by bytes of JSON among the streams that share their jobs. Pure."""
-    found: dict[str, Resources] = {}
-    pools: defaultdict[str, list[str]] = defaultdict(list)
-    for name, stream in config.streams.items():
-        pools[stream.job].append(name)
-    for streams in pools.values():
-        pool = sum((used.get(name, Resources()) for name in streams), Resources())
-        sizes: defaultdict[str, int] = defaultdict(int)
-        for name in streams:
-            for writer, one in sent.get(name, {}).items():
-                sizes[writer] += one.bytes
-        total = sum(sizes.values())
-        for writer, size in sizes.items() if total else ((NOBODY, 1),):
-            found[writer] = found.get(writer, Resources()) + pool.share(size / (total or 1))
-    return found
-
-
 def _sent(store: Store, stream: str, month: str) -> Mapping[str, Sent]:
     account = stream_account.up_to_now(store, stream, month)
     return {} if account is None else account.sent
@@ -126,7 +108,7 @@ def _sent(store: Store, stream: str, month: str) -> Mapping[str, Sent]:
 
 def _stored(store: Store, config: Config) -> dict[str, Mapping[str, int]]:
     """What the tables of each tenant take, and NOBODY's."""
-    sizes = table_health.live_bytes(table_health.read_all(store, config.streams))
+    sizes = stored_sizes(store, config.streams)
     tables = TableSizes(sizes)
     patterns: defaultdict[str, list[str]] = defaultdict(list)
     for stream in config.streams.values():

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from firn.config.whole_tables import Whole
 from firn.errors import TransientError
+from firn.tables.shard_names import shard_in
 from firn.tables.snapshot_history import NoSuchMoment
 from firn_lake.reading.unreadable import UnreadableFile
 from firn_lake.reading.versions import Version, version_at
@@ -25,14 +26,13 @@ def all_tables(catalog: "Catalog", wholes: WholeNames) -> list[TableSummary]:
     named: dict[tuple[str, ...], Whole] = {}
     with suppress(TransientError):  # a list of tables does not rest on the staging store
         named = wholes.among(identifiers)
-    shared = {table.identifier for one in named.values() for table in one.shards}
     loaded: dict[tuple[str, ...], Table] = {}
 
     def load(identifier: tuple[str, ...]) -> "Table":
         if identifier in loaded:
             return loaded[identifier]
         found = catalog.load_table(identifier)
-        if identifier in shared:
+        if named and shard_in(found.properties) is not None:
             loaded[identifier] = found
         return found
 

@@ -15,10 +15,11 @@ from pyiceberg.expressions.visitors import rewrite_not
 from pyiceberg.schema import Schema
 
 from firn.changes.placement.shard_map import ShardMap
+from firn.config.map_document import MapVersion
 from firn.config.names import TableName
 from firn.config.whole_tables import Whole
-from firn.tables.shard_cut import At, cut_in, sharding_in
-from firn.tables.shard_names import SHARD_OF, SHARDS_AT
+from firn.tables.shard_cut import At, cut_in, map_told, sharding_in, version_in
+from firn.tables.shard_names import SHARD_OF, SHARDS_AT, SHARDS_MAP
 from firn.tables.snapshot_history import NoSuchMoment
 from firn_lake.reading.pruning import Pruned, PrunedFile, prune
 from firn_lake.reading.rows import BATCH_SIZE, Batches, Rows
@@ -57,13 +58,18 @@ class ShardCut:
     """Where the shards were at a snapshot of the rest's.
 
     leading  the snapshot that says so: itself, or the newest before
-    map      which shard a row belonged to, and where each lay
+    under    the version of the map then: which shard a row belonged to, and where each lay
     at       the other shards that had a table, by name
     """
 
     leading: "Snapshot | None"
-    map: ShardMap
+    under: MapVersion
     at: Mapping[str, At]
+
+    @property
+    def map(self) -> ShardMap:
+        """That of the version."""
+        return self.under.map
 
     @property
     def by_table(self) -> dict[str, At]:
@@ -80,7 +86,8 @@ class Shards:
         if sharding is None:
             raise TableNotFound(f"{whole.name} is not in the lake yet: no commit has made its shards")
         self.whole, self.rest = whole, rest
-        self._map = sharding.map
+        self._sharding = sharding
+        self._maps: dict[int, MapVersion] = {}
         self._load = load
         self._opened: dict[str, Table] = {}
 
@@ -110,12 +117,45 @@ class Shards:
         """Where the shards were at a snapshot of the rest's."""
         at = snapshot
         while at is not None:
-            told = at.summary.additional_properties if at.summary else {}
+            told = _told(at)
             if SHARDS_AT in told:
-                found = cut_in([told], "")
-                return ShardCut(at, self._map, {name: one for name, one in found.items() if name in self._map.homes})
-            at = None if at.parent_snapshot_id is None else self.rest.snapshot_by_id(at.parent_snapshot_id)
-        return ShardCut(None, self._map, {})
+                under, found = self._under(at), cut_in([told], "")
+                return ShardCut(at, under, {name: one for name, one in found.items() if name in under.map.homes})
+            at = self._before(at)
+        return ShardCut(None, MapVersion(self._sharding.map), {})
+
+    @property
+    def ever(self) -> frozenset[str]:
+        """The tables of all shards that there are, and of those that there were. Raises as cut_at."""
+        return self.cut_at(self.rest.current_snapshot()).under.ever | {str(one) for one in self.whole.shards}
+
+    def _under(self, leading: "Snapshot") -> MapVersion:
+        """The map that a snapshot is under. The snapshot that has it may have expired: its number says which it is, and
+        a newer one may have it too."""
+        number = version_in([_told(leading)])
+        if number not in self._maps:
+            told = [_told(one) for one in (*self._line(leading), *self.rest.metadata.snapshots)]
+            mine = [one for one in told if version_in([one]) == number]
+            if number > 1 and not any(SHARDS_MAP in one for one in mine):
+                raise NoSuchMoment(
+                    f"version {number} of the map of the shards of {self.name}, which counted at that moment, has "
+                    "expired with the snapshot that had it: read it at a newer one"
+                )
+            try:
+                self._maps[number] = map_told(mine, self._sharding)
+            except ValueError as error:
+                raise UnreadableFile(f"{self.name}: {error}") from error
+        return self._maps[number]
+
+    def _line(self, snapshot: "Snapshot") -> "Iterator[Snapshot]":
+        at: Snapshot | None = snapshot
+        while at is not None:
+            yield at
+            at = self._before(at)
+
+    def _before(self, snapshot: "Snapshot") -> "Snapshot | None":
+        parent = snapshot.parent_snapshot_id
+        return None if parent is None else self.rest.snapshot_by_id(parent)
 
     def snapshot(self, name: str, at: At) -> "Snapshot":
         """That of a shard's table. Raises NoSuchMoment if it has expired."""
@@ -144,9 +184,9 @@ class WholeVersion:
 
     @property
     def tables(self) -> list[tuple[str, ...]]:
-        """The identifiers of the tables of all shards, whether they are made or not."""
-        there = {TableName.parse(home.table) for home in self.cut.map.homes.values()}
-        return [one.identifier for one in sorted({*there, *self.shards.whole.shards})]
+        """The identifiers of the tables of all shards, whether they are made or not: those that were shards once, and
+        those that are by now, too. What narrows one of them narrows the rows that it had or came to have."""
+        return [TableName.parse(one).identifier for one in sorted(self.cut.under.ever | self.shards.ever)]
 
     def read(self, schema: Schema, files: BooleanExpression) -> Batches:
         """Rows with these columns, of which some may not fit `files`."""
@@ -251,3 +291,7 @@ class PrunedWhole(Pruned):
     def __str__(self) -> str:
         total = len(self.shards) + len(self.left_out)
         return f"{len(self.shards):,} of {total:,} shards are opened, and of these {super().__str__()}"
+
+
+def _told(snapshot: "Snapshot") -> Mapping[str, str]:
+    return snapshot.summary.additional_properties if snapshot.summary else {}

@@ -13,10 +13,20 @@ C1, C2, C3, C4, C5 = 0xCC9E2D51, 0x1B873593, 0xE6546B64, 0x85EBCA6B, 0xC2B2AE35
 MASK: Final = 0xFFFFFFFF
 
 
-@lru_cache(maxsize=65_536)
+_SHORT: Final = 64  # bytes of what is remembered: what somebody sends may be megabytes each
+
+
 def murmur3(data: bytes) -> int:
     """The hash of bytes, 0 to 2**32 - 1."""
+    return _remembered(data) if len(data) <= _SHORT else _hash(data)
 
+
+@lru_cache(maxsize=65_536)
+def _remembered(data: bytes) -> int:
+    return _hash(data)
+
+
+def _hash(data: bytes) -> int:
     def scrambled(block: int) -> int:
         block = block * C1 & MASK
         return ((block << 15 | block >> 17) & MASK) * C2 & MASK

@@ -15,12 +15,16 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Protocol
 
-from firn.changes.merge.decide import Ground, Memory, decide, look
+from firn.changes.merge.decide import Before, Decided, Ground, Memory, decide, look
 from firn.changes.merge.fold import OTHERS, Key, Row, RowChange
 from firn.changes.placement.map_changes import copies, made, named_in
 from firn.changes.placement.shard_map import ShardMap
 
 Rows = Mapping[Key, Row]
+
+
+class InTwoShards(ValueError):
+    """A key has a row in two shards at one cut, which no commit of a job leaves."""
 
 
 class Shard(Protocol):
@@ -78,7 +82,7 @@ class ShardedGround:
         for name, wanted in self._wanted(keys).items():
             for key, row in self.shards[name].rows(wanted).items():
                 if self.found.setdefault(key, name) != name:
-                    raise ValueError(f"the row {key!r:.100} is in {self.found[key]} and in {name} at one cut")
+                    raise InTwoShards(f"the row {key!r:.100} is in {self.found[key]} and in {name} at one cut")
                 rows[key] = row
         return rows
 
@@ -176,7 +180,13 @@ def decide_over(
     decide.look and decide.decide have them."""
     typed: Ground = ground
     before = look(typed, changes, truncates, sources)
-    decided = decide(before, changes, floor)
+    return gathered(ground, shards, before, decide(before, changes, floor), changes)
+
+
+def gathered(
+    ground: ShardedGround, shards: ShardMap, before: Before, decided: Decided, changes: Sequence[RowChange]
+) -> Decision:
+    """What was decided of these changes, from what `ground` was looked up for (`before`), as what becomes of shards."""
     keys = (*before.rows, *(change.key for change in changes), *before.linked)
     rows: dict[Key, Row | None] = {key: before.rows.get(key) for key in keys}
     rows |= dict.fromkeys(decided.removes)

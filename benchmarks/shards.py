@@ -1,0 +1,152 @@
+"""What a hot table of several shards costs to commit, beside the same table in one, and in two lanes. JSON lines.
+
+    python -m benchmarks.shards [--rows 1000000] [--events 200000] [--count 8] [--lanes 2] [--runs 6] [--without plain]
+
+All cases are runs of one warm session: the commit job on one sealed epoch, each run on the tables as they were, in
+turns, and what counts are the ratios within a turn. `shards` is the accounts of the other suites by `hash(id)` in so
+many tables and the rest, `lanes` the same committed in lanes; the rows of all of them together are checked against what
+DuckDB replays.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+
+from benchmarks import firn_case, pairs, reference, spark, workload
+from benchmarks.firn_case import CONFIG, LOADED, STREAM
+from benchmarks.spark import CACHE, Lake, base_lake
+from benchmarks.workload import Events
+from firn.changes.decode.types import Column, Type
+from firn.changes.metadata_columns import MIRROR_METADATA, POSITION, TIME
+from firn.changes.placement.shard_values import HASHES
+from firn.changes.positions import WIDTH
+from firn.config.model import TableRule
+from firn.config.reader import parse
+from firn.tables import shard_cut
+from firn_spark.tables.evolve import Tables
+
+_COLUMNS: Final = (
+    Column("id", Type("long"), required=True), Column("name", Type("string")),
+    Column("balance", Type("decimal", precision=18, scale=2)), Column("branch", Type("int")),
+    Column("updated_at", Type("timestamptz")), Column("note", Type("string")),
+)  # fmt: skip
+_RULE: Final = "        to: '{shard}.accounts'\n        shard: {by: hash(id), count: "
+
+
+def config(count: int, lanes: int = 1) -> str:
+    """The accounts in so many shards."""
+    text = CONFIG.replace("        to: bank.accounts\n", f"{_RULE}{count}}}\n")
+    return text.replace("    tables:\n", f"    job: {{lanes: {lanes}}}\n    tables:\n")
+
+
+def rule_of(count: int) -> TableRule:
+    """Their rule."""
+    return parse(config(count)).streams[STREAM].tables[0]
+
+
+def tables(count: int) -> list[str]:
+    """All of them but the rest's, which no row of theirs is in."""
+    shards = rule_of(count).shard
+    assert shards is not None
+    return [str(table) for name, table in shards.tables.items() if name != shards.rest]
+
+
+def base(spark_: SparkSession, rows: int, source: Path, count: int) -> Path:
+    """A base lake of so many shards with the rows of the Parquet files in `source`, as firn_case.base makes one of one
+    table."""
+
+    def load(lake: Lake) -> None:
+        rule = rule_of(count)
+        assert rule.shard is not None
+        position = bytes(WIDTH - 5) + (23_000_000_000).to_bytes(5) + b"\2"
+        # Iceberg's hash as all engines have it, but for the one value that is no number of a bucket.
+        place = f"cast(firn.system.bucket({HASHES - 1}, id) * {count}L / {HASHES}L as int)"
+        loaded = lake.spark.read.parquet(str(source)).select(
+            "*",
+            f.concat(f.lit(position), f.unhex(f.lpad(f.hex(f.xxhash64("id", "note")), 16, "0"))).alias(POSITION),
+            f.lit(LOADED).alias(TIME),
+        )
+        loaded.createOrReplaceTempView("loaded")
+        for name, table in rule.shard.tables.items():
+            properties = {"firn.key": '["id"]', "firn.mode": "mirror", "firn.stream": STREAM}
+            properties |= {"firn.source": "public.accounts", **shard_cut.properties(table, rule)}
+            Tables(lake.spark).create(table, lake.warehouse, list(_COLUMNS), MIRROR_METADATA, [], properties)
+            if name != rule.shard.rest:
+                mine = lake.spark.sql(f"SELECT * FROM loaded WHERE {place} = {name.removeprefix('s')}")
+                mine.writeTo(f"firn.{table}").append()
+
+    return base_lake(spark_, f"firn-{rows}-shards-{count}", load)
+
+
+class Cases:
+    """What the runs are on. `count`: of shards; `lanes`: in which they are committed."""
+
+    def __init__(self, session: SparkSession, rows: int, events: int, count: int, lanes: int) -> None:
+        data = CACHE / "data"
+        source, changes = workload.base(data, rows), workload.events(data, Events(rows, events))
+        self.expected = reference.expected(source, changes)
+        self._session, self._count = session, count
+
+        def bodies() -> Iterator[Iterator[bytes]]:
+            yield (line for file in sorted(changes.glob("*.ndjson")) for line in file.open("rb"))
+
+        self._staged = {
+            "plain": firn_case.stage_files(changes, 1),
+            "shards": firn_case.stage(f"{changes.name}-shards-{count}", bodies(), config(count)),
+            "lanes": firn_case.stage(f"{changes.name}-shards-{count}-lanes-{lanes}", bodies(), config(count, lanes)),
+        }
+        self._bases = {
+            "plain": firn_case.base(session, rows, source),
+            "shards": base(session, rows, source, count),
+        }
+        self._bases["lanes"] = self._bases["shards"]
+
+    def run(self, who: str, n: int) -> dict[str, Any]:
+        """One commit. -> what the job says of it."""
+        lake = spark.restored(self._session, self._bases[who], CACHE / "runs" / f"shards-{who}-{n}")
+        staging = firn_case.link_staging(self._staged[who], lake)
+        began = time.perf_counter()
+        cpu, lines = pairs.timed(partial(firn_case.commit_epochs, lake, staging, 1, 1))
+        told = {"who": who, "seconds": round(time.perf_counter() - began, 2), "cpu": round(cpu, 2)}
+        told |= {"by": next((one["way"]["by"] for one in lines if "way" in one), None), **firn_case.told(lines)}
+        names = None if who == "plain" else tables(self._count)
+        told["right"] = reference.digest_of({**lake.table, "names": names}) == self.expected
+        print(json.dumps(told), flush=True)
+        return told
+
+
+def main() -> None:
+    """All in turns, after a run of each to warm up."""
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--rows", type=int, default=1_000_000)
+    arguments.add_argument("--events", type=int, default=200_000)
+    arguments.add_argument("--count", type=int, default=8)
+    arguments.add_argument("--lanes", type=int, default=2)
+    arguments.add_argument("--runs", type=int, default=6)
+    arguments.add_argument("--without", nargs="*", default=(), choices=("plain", "lanes"))
+    given = arguments.parse_args()
+    cases = Cases(spark.start(), given.rows, given.events, given.count, given.lanes)
+    found: dict[str, list[dict[str, Any]]] = {
+        who: [] for who in ("plain", "shards", "lanes") if who not in given.without
+    }
+    for n in range(given.runs + 1):
+        for who in found if n % 2 else reversed(found):
+            told = cases.run(who, n)
+            if n:
+                found[who].append(told)
+    for who, other in (("shards", "plain"), ("lanes", "shards")):
+        for of in ("seconds", "cpu") if who in found and other in found else ():
+            by = sorted(mine[of] / its[of] for mine, its in zip(found[who], found[other], strict=True))
+            print(json.dumps({f"{who} by {other}": of, "ratios": [round(one, 2) for one in by]}), flush=True)
+    assert all(one["right"] for runs in found.values() for one in runs)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""What `firn shards` makes of a map."""
+
+from collections.abc import Callable
+
+import pytest
+
+from firn.changes.decode.types import LONG, STRING
+from firn.config.map_document import MapVersion
+from firn.config.reader import parse
+from firn.config.sharding import Sharding
+from firn.tables.shard_changes import fed_by_others, find, move, split
+
+HASHED = Sharding("hash", "n", "{shard}.orders", count=2, kind=LONG)
+RANGES = Sharding("range", "n", "{shard}.orders", at=("10",), kind=LONG)
+TENANTS = Sharding("tenant", "w", "{shard}.orders", values={"a": "a"}, kind=STRING)
+CONFIG = parse("""
+streams:
+  shop:
+    tables:
+      public.orders: {to: '{shard}.orders', key: [id], columns: {w: string}, shard: {by: tenant(w), tenants: [a]}}
+      public.plain: {to: b.orders}
+""")
+
+
+def test_shards_are_split_by_what_their_map_has() -> None:
+    assert split(TENANTS.map, TENANTS, "rest", "b", values=["b", "c"]).of("c") == "b"
+    assert split(RANGES.map, RANGES, "s1", "high", at="20").of(20) == "high"
+    assert split(HASHED.map, HASHED, "s1", "s2").shards == {"s0", "s1", "s2", "rest"}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda: split(TENANTS.map, TENANTS, "rest", "b", at="b"), "has no bounds; write --values"),
+        (lambda: split(TENANTS.map, TENANTS, "rest", "../x", values=["b"]), "is no name of a shard"),
+        (lambda: split(RANGES.map, RANGES, "s1", "x", values=["11"]), "lists no values; write --at"),
+        (lambda: split(HASHED.map, HASHED, "s1", "x", at="11"), "split in halves; leave --at out"),
+        (lambda: move(TENANTS.map, "rest", "x.y"), "stays in rest.orders"),
+        (lambda: move(TENANTS.map, "a", "x"), "write namespace.table"),
+        (lambda: move(TENANTS.map, "a", "x.t__deletes"), "a name of Firn's own"),
+        (lambda: move(TENANTS.map, "a", "x." + "y" * 300), "a table's name has at most"),
+        (lambda: find(CONFIG, "b.orders"), "'b.orders' is the rest of no table of several shards; there are: rest"),
+    ],
+)
+def test_what_makes_no_sense_says_what_to_write(change: Callable[[], object], words: str) -> None:
+    with pytest.raises(ValueError, match=r".") as error:
+        change()
+    assert words in str(error.value)
+
+
+def test_a_table_that_another_rule_feeds_is_no_shard() -> None:
+    _, _, shards = find(CONFIG, "rest.orders")
+    now = MapVersion(shards.map)
+    assert fed_by_others(CONFIG, now, move(now.map, "a", "x.y")) is None
+    told = fed_by_others(CONFIG, now, move(now.map, "a", "b.orders"))
+    assert told == "b.orders is fed by public.plain of shop; write another name"
+
+
+def test_what_all_shards_are_read_as_is_no_shard() -> None:
+    _, _, shards = find(CONFIG, "rest.orders")
+    now = MapVersion(shards.map)
+    told = fed_by_others(CONFIG, now, move(now.map, "a", "Shop.orders"))
+    assert told == "shop.orders is what all shards of rest.orders are read as; write another name"
