@@ -185,7 +185,7 @@ def test_a_writer_over_its_storage_is_refused_and_nobody_else_waits() -> None:
         assert set(told) == ({"acme"} if is_full else set())
         for text in told.values():
             assert text.startswith(
-                "429 storage_full 600 nothing was taken: the tables of the writer acme take 0.001 GB"
+                "429 storage_full 600 nothing was taken: the tables of the writer acme take 1.000 MB"
             )
             assert "streams.shop.writers.acme.storage in firn.yaml" in text
     # What was accepted is still on its way.

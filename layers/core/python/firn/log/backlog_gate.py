@@ -205,8 +205,8 @@ def _too_large(stream: str, writer: "Writer", limit: int, stored: int) -> Backlo
     return BacklogFull(
         429,
         "storage_full",
-        f"nothing was taken: the tables of the writer {writer.name} take {stored / 1e9:,.3f} GB, and the limit is "
-        f"{limit / 1e9:,.3f} GB (streams.{stream}.writers.{writer.name}.storage in firn.yaml); what was accepted is "
+        f"nothing was taken: the tables of the writer {writer.name} take {stored / 1e6:,.3f} MB, and the limit is "
+        f"{limit / 1e6:,.3f} MB (streams.{stream}.writers.{writer.name}.storage in firn.yaml); what was accepted is "
         "kept. Raise it, or delete rows otherwise; send the same again then",
         STORAGE_RETRY_SECONDS,
     )
