@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
@@ -59,17 +59,7 @@ def build(catalog_uri: str, warehouse: str, conf: Mapping[str, str] | None = Non
     versions.check(session)
     versions.check_storage(session, warehouse)
     cloud_identity.sign_in(session, warehouse, environment)
-    if warehouse.startswith("file:"):
-        _without_checksums(session)
     return session
-
-
-def _without_checksums(session: SparkSession) -> None:
-    """Local files get no files of checksums beside them, which those that Python writes never had: for each file with
-    one Hadoop starts `chmod` four times, 9 ms of CPU, and half as often without."""
-    classes: Any = session.sparkContext._jvm
-    settings = session.sparkContext._jsc.hadoopConfiguration()
-    classes.org.apache.hadoop.fs.FileSystem.getLocal(settings).setWriteChecksum(False)
 
 
 def stop() -> None:

@@ -1,7 +1,6 @@
 """What Iceberg says of a new file is what it would find in the file itself."""
 
 import json
-from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -13,9 +12,7 @@ from pyspark.sql import SparkSession
 
 from firn_spark.tables.java import java_class
 from firn_spark.tables.parquet_metrics import FooterMetrics, footer_of
-from tests.integration.spark.spark_lake import Lake
 
-CONFIG = "streams: {spec: {envelope: debezium, tables: {'public.t': {to: lake.t, key: [id]}}}}"
 MODES = {
     "write.metadata.metrics.column.c0": "none", "write.metadata.metrics.column.c5": "counts",
     "write.metadata.metrics.column.c6": "full",
@@ -66,13 +63,3 @@ def test_a_footer_tells_what_the_file_does(spark: SparkSession, tmp_path: Path) 
     assert said(of_footer)["record-count"] == 3
     assert {2, 4, 6, 8} <= set(said(of_footer)["value-counts"]["keys"])
     assert 6 not in said(of_footer)["lower-bounds"]["keys"]
-
-
-def test_hadoop_writes_no_checksums_beside_local_files(lake: Callable[[str], Lake]) -> None:
-    one = lake(CONFIG)
-    one.land([{"op": "c", "before": None, "after": {"id": 1},
-               "source": {"connector": "postgresql", "schema": "public", "table": "t", "ts_ms": 1_760_000_000_000,
-                          "sequence": '["100","100"]'}}])  # fmt: skip
-    files = [path for path in (one.folder / "warehouse").rglob("*") if path.is_file()]
-    assert files
-    assert [path for path in files if path.suffix == ".crc"] == []
