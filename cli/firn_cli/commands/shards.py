@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="shards",
-    help="Tables of several shards: where they lie, and splitting, merging and moving them.",
+    help="The shards of tables: list, split, merge and move.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -38,7 +38,7 @@ def list_shards(
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
 ) -> None:
-    """List the shards of tables with the newest version of their map, rows and sizes."""
+    """List shards with their values, rows and sizes, by the newest map."""
     from firn.log import published_configs, shard_maps
     from firn_lake.catalogs.reading_catalog import to_read
     from firn_lake.catalogs.stack_catalog import catalog_of
@@ -95,7 +95,7 @@ def split(
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
 ) -> None:
-    """Split SHARD: what is at a bound and above, some values, or half of its hashes become the shard NEW."""
+    """Split SHARD: a part of its values becomes the shard NEW."""
     from firn.tables import shard_changes
 
     some = [one.strip() for one in values.split(",")] if values is not None else []
@@ -133,7 +133,7 @@ def move(
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
 ) -> None:
-    """Move SHARD to another table. Its old one stays as it was, and belongs to no cut any more."""
+    """Move SHARD to another table. The old one stays, and no cut names it."""
     from firn.tables import shard_changes
 
     def change(now: "ShardMap", _: "Sharding") -> "ShardMap":

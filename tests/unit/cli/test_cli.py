@@ -382,7 +382,7 @@ def test_up_writes_no_firn_yaml_where_data_came_under_another_or_another_is_name
     assert not list(tmp_path.glob("*.yaml"))
 
 
-@pytest.mark.parametrize("group", [(), ("dead",), ("cut",), ("refs",), ("views",)])
+@pytest.mark.parametrize("group", [(), ("dead",), ("cut",), ("refs",), ("views",), ("shards",)])
 def test_each_command_says_what_it_does_in_a_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, group: tuple[str, ...]
 ) -> None:

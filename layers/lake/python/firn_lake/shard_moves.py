@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
+from firn.changes.decode.types import Type
 from firn.changes.placement.map_changes import copies
 from firn.changes.placement.shard_map import Listed, ShardMap
 from firn.config.map_document import MapVersion
@@ -71,22 +72,21 @@ def _rows_by_shard(table: "Table", after: ShardMap) -> tuple[int, Mapping[str, i
         return count, {after.rest: count}
     every, found = 0, dict[str, int]()
     for batch in table.scan(selected_fields=(after.column,)).to_arrow_batch_reader():
-        for pair in batch.column(0).value_counts():
-            shard, count = after.of(_value(pair["values"])), pair["counts"].as_py()
+        column = batch.column(0)
+        column = column.storage if isinstance(column, pa.ExtensionArray) else column
+        for pair in column.value_counts():
+            shard, count = after.of(_value(after.kind, pair["values"])), pair["counts"].as_py()
             found[shard] = found.get(shard, 0) + count
             every += count
     return every, found
 
 
-def _value(cell: pa.Scalar) -> Any:
+def _value(kind: Type, cell: pa.Scalar) -> Any:
     """As the codec has it: days, micro- or nanoseconds, a uuid's text."""
     if pa.types.is_temporal(cell.type):
         return None if cell.as_py() is None else cell.value
     found = cell.as_py()
-    if isinstance(found, UUID):
-        return str(found)
-    is_uuid = isinstance(found, bytes) and pa.types.is_fixed_size_binary(cell.type) and len(found) == 16
-    return str(UUID(bytes=found)) if is_uuid else found
+    return str(UUID(bytes=found)) if kind.name == "uuid" and isinstance(found, bytes) else found
 
 
 def shards_of(catalog: "Catalog", made: MapVersion) -> list[ShardSize]:
