@@ -21,7 +21,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-Whole = Annotated[str, typer.Argument(metavar="TABLE", help="The table of the rest, such as rest.orders.")]
+Whole = Annotated[str, typer.Argument(metavar="TABLE", help="All shards as one (shop.orders), or the rest's table.")]
 Shard = Annotated[str, typer.Argument(metavar="SHARD", help="A shard by its name; firn shards list has them.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would move and what it costs; change nothing.")]
 
@@ -33,13 +33,15 @@ class NoSuchMap(TerminalError):
 @app.command("list")
 def list_shards(
     table: Annotated[
-        str | None, typer.Argument(metavar="TABLE", help="The table of the rest; all of them if left out.")
+        str | None,
+        typer.Argument(metavar="TABLE", help="As in split; all tables of shards if left out."),
     ] = None,
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
 ) -> None:
     """List shards with their values, rows and sizes, by the newest map."""
     from firn.log import published_configs, shard_maps
+    from firn.tables import shard_changes
     from firn_lake.catalogs.reading_catalog import to_read
     from firn_lake.catalogs.stack_catalog import catalog_of
     from firn_lake.shard_moves import map_in_use, shards_of
@@ -47,16 +49,18 @@ def list_shards(
     stack = find_stack(folder, running=False)
     store = stack.store()
     config, catalog = published_configs.current(store), to_read(catalog_of(stack))
+    try:
+        wanted = None if table is None else shard_changes.find(config, table)[1]
+    except ValueError as error:
+        raise NoSuchMap(str(error)) from error
     told = []
     for stream in config.streams.values():
         versions = shard_maps.newest(store, stream)
         for rule in stream.tables:
-            if rule.shard is None or table not in (None, rule.to):
+            if rule.shard is None or wanted not in (None, rule):
                 continue
             made = shard_maps.read(store, stream.name, rule.to, rule.shard, versions.get(rule.to, 1))
             told.append((rule.to, stream.name, map_in_use(catalog, rule.to), made, shards_of(catalog, made)))
-    if table is not None and not told:
-        raise NoSuchMap(f"{table!r} is the rest of no table of several shards; firn shards list shows them")
     if as_json:
         print_json(
             [

@@ -277,7 +277,7 @@ def test_maps_are_listed_and_changed_by_command(
     ):
         assert words in firn(*arguments)
     assert firn("split", REST, "s1", "high", "--at", "15")["version"] == 2
-    assert firn("move", REST, "s0", "low.orders")["moves"][0]["rows"] == 10
+    assert firn("move", "spec.orders", "s0", "low.orders")["moves"][0]["rows"] == 10
     (told,) = firn("list")
     assert (told["version"], told["in_use"], told["why"]) == (3, 1, "move s0 to low.orders")
     lake.land(part := [event("c", 200, {"id": 50, "w": "w", "v": "v", "n": 11})])

@@ -39,13 +39,20 @@ def test_shards_are_split_by_what_their_map_has() -> None:
         (lambda: move(TENANTS.map, "a", "x"), "write namespace.table"),
         (lambda: move(TENANTS.map, "a", "x.t__deletes"), "a name of Firn's own"),
         (lambda: move(TENANTS.map, "a", "x." + "y" * 300), "a table's name has at most"),
-        (lambda: find(CONFIG, "b.orders"), "'b.orders' is the rest of no table of several shards; there are: rest"),
+        (
+            lambda: find(CONFIG, "b.orders"),
+            "'b.orders' names no table of several shards; there are: rest.orders, shop",
+        ),
     ],
 )
 def test_what_makes_no_sense_says_what_to_write(change: Callable[[], object], words: str) -> None:
     with pytest.raises(ValueError, match=r".") as error:
         change()
     assert words in str(error.value)
+
+
+def test_a_table_is_found_by_what_it_is_read_as_too() -> None:
+    assert find(CONFIG, "shop.orders") == find(CONFIG, "rest.orders")
 
 
 def test_a_table_that_another_rule_feeds_is_no_shard() -> None:

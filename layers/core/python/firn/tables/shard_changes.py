@@ -17,13 +17,16 @@ MOST_MOVED: Final = 1_000_000
 
 
 def find(config: Config, table: str) -> tuple[StreamConfig, TableRule, Sharding]:
-    """The rule of a table of several shards, by its rest's name. Raises ValueError."""
-    found = [(one, rule, rule.shard) for one in config.streams.values() for rule in one.tables if rule.shard]
-    for stream, rule, shards in found:
-        if rule.to == table and shards is not None:
-            return stream, rule, shards
-    names = ", ".join(sorted(rule.to for _, rule, _ in found)) or "none"
-    raise ValueError(f"{table[:200]!r} is the rest of no table of several shards; there are: {names}")
+    """The rule of a table of several shards, by what all of them are read as or its rest's name. Raises ValueError."""
+    found: dict[str, tuple[StreamConfig, TableRule, Sharding]] = {}
+    for stream in config.streams.values():
+        for rule in stream.tables:
+            if rule.shard is not None:
+                found[str(rule.shard.whole_of(stream.name))] = found[rule.to] = stream, rule, rule.shard
+    if table not in found:
+        names = ", ".join(sorted(found)) or "none"
+        raise ValueError(f"{table[:200]!r} names no table of several shards; there are: {names}")
+    return found[table]
 
 
 def split(
