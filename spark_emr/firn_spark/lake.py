@@ -173,6 +173,8 @@ class SparkLake:
             turns = []
             places = made.tables.values() if (made := map_of(found.state)) else ()
             shards = [one for name in places if name != table and (one := self._tables.load(name))]
+            for shard in shards:
+                yield from self._expired(shard, care, now)
             for one in (found, *([facts] if facts else ()), *shards):
                 yield from self._merged(stream, one)
                 turns.append(Turn(self._spark, self._tables, stream, care, now, cold))

@@ -36,6 +36,16 @@ MUTANTS: Final = (
         (_EACH_CUT,),
     ),
     Mutant(
+        "of a shard the snapshots of the newest cut alone stay",
+        "layers/core/python/firn/maintenance/cut_coverage.py",
+        "for one in rest.all.values() if SHARDS_AT",
+        "for one in list(rest.all.values())[-2:] if SHARDS_AT",
+        (
+            "tests/unit/maintenance/test_cut_coverage.py"
+            "::test_what_any_of_them_names_stays_and_what_the_newest_does_not_name_yet",
+        ),
+    ),
+    Mutant(
         "a bound is the last value of the shard before it",
         f"{_PLACEMENT}/shard_map.py",
         "bisect_right(self.at, value)",

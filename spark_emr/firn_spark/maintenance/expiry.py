@@ -6,7 +6,7 @@ have left without a snapshot is found later as orphans (care.orphans).
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -18,10 +18,13 @@ from pyspark.sql import functions as f
 from firn.changes.decode.types import STRING, TIMESTAMPTZ, Column
 from firn.changes.metadata_columns import AT, LOOKED, OP
 from firn.config.maintenance import FEWEST_SNAPSHOTS, Expiry
+from firn.config.names import TableName
 from firn.log.layout import instant
 from firn.log.store import Store
-from firn.maintenance.cut_coverage import counted as counted_by_cuts
+from firn.maintenance import cut_coverage
+from firn.maintenance.cut_coverage import Counted
 from firn.maintenance.expiry import LEAST, Plan, Snapshots, plan, read
+from firn.tables.shard_names import SHARD_OF
 from firn.tables.table_state import CREATES, HELD_IDS
 from firn_spark.files import row_lookup
 from firn_spark.maintenance.delete_memory_expiry import Forgotten, forget
@@ -91,7 +94,11 @@ def expire_all(
     tables = Tables(spark)
     facts = facts_beside(tables, table)
     if not _is_early(table, expiry, busy):
-        told = counted_by_cuts(store, table.name, sorted(table.state.streams))
+        told = _counted(store, tables, table)
+        if told is None:
+            why = f"the table {table.state.properties[SHARD_OF]}, whose shard it is, can't be loaded"
+            yield Expired(str(table.name), refused=why)
+            return
         stay = told.snapshots
         look = expire(spark, table, expiry, now, must_stay=stay, counted=told.epochs, busy=busy, dry_run=True)
         if facts is not None and look.plan.expired and (look.plan.worth or not busy):
@@ -104,6 +111,19 @@ def expire_all(
         facts = tables.look_again(facts)
     if not _is_early(facts, expiry, busy):
         yield expire(spark, facts, expiry, now, busy=busy, dry_run=dry_run)
+
+
+def _counted(store: Store, tables: Tables, table: Table) -> Counted | None:
+    """What has to stay for cuts' sake; None of a shard whose rest is not there."""
+    told = cut_coverage.counted(store, table.name, sorted(table.state.streams))
+    if SHARD_OF not in table.state.properties:
+        return told
+    rest = tables.load(TableName.parse(table.state.properties[SHARD_OF]))
+    if rest is None:
+        return None
+    mine = read(tables.metadata(table)).all
+    found = cut_coverage.of_shard(read(tables.metadata(rest)), mine, table.state.streams)
+    return replace(found, snapshots=found.snapshots | told.snapshots)
 
 
 def looked_at(spark: SparkSession, table: Table, facts: Table, expiry: Expiry, now: datetime) -> set[int]:

@@ -4,6 +4,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,13 @@ from pyspark.sql import SparkSession
 import firn_lake.lake
 from firn.changes.merge.fold import fold
 from firn.changes.placement.shard_decision import placed
+from firn.config.maintenance import Expiry
 from firn.log import cuts
+from firn.maintenance import expiry as expiry_rules
+from firn.tables.shard_cut import map_of
+from firn_spark.maintenance.expiry import Expired, expire_all
 from firn_spark.tables import fence
+from firn_spark.tables.evolve import Tables
 from tests.integration.spark.committing import Died, Loss
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import event
@@ -35,6 +41,7 @@ streams:
         shard: SHARD
 """
 TENANTS = "{by: tenant(w), tenants: [a, b]}"
+FEW = Expiry(keep_seconds=1, at_least=1, at_most=1)
 
 
 def lake_of(spark: SparkSession, folder: Path, shard: str = TENANTS, lanes: int = 2) -> Lake:
@@ -51,6 +58,22 @@ def rows_at(lake: Lake) -> dict[str, dict[int, tuple[Any, Any]]]:
         rows = table.scan(snapshot_id=snapshot).to_arrow().to_pylist()
         found[name.split(".")[0]] = {row["id"]: (row["w"], row["v"]) for row in rows}
         assert len(found[name.split(".")[0]]) == len(rows)
+    return found
+
+
+def let_go(lake: Lake) -> dict[str, Expired]:
+    """Lets all snapshots go that may, of the rest first; -> what became of each table's."""
+    tables, later = Tables(lake.spark), datetime.now(UTC) + timedelta(days=1)
+    rest = tables.load(lake.config.streams[lake.stream].tables[0].target("app.t"))
+    if rest is None or (made := map_of(rest.state)) is None:
+        return {}
+    found: dict[str, Expired] = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(expiry_rules, "FEWEST_SNAPSHOTS", 1)
+        for name in (rest.name, *(place for place in made.tables.values() if place != rest.name)):
+            if table := tables.load(name):
+                told = expire_all(lake.spark, lake.store, table, FEW, later)
+                found |= {str(name): one for one in told if isinstance(one, Expired) and one.table == str(name)}
     return found
 
 
@@ -75,6 +98,22 @@ def test_a_row_whose_shard_changes_leaves_one_table_and_enters_the_other(spark: 
     assert rows_at(lake) == {
         "a": {4: ("a", "w4")}, "b": {0: ("b", "w0"), 3: ("b", "v3")}, "rest": {1: ("zz", "w1")}
     }  # fmt: skip
+
+
+def test_snapshots_of_shards_go_with_those_of_the_rest(spark: SparkSession, tmp_path: Path) -> None:
+    lake = lake_of(spark, tmp_path)
+    for n in range(9):
+        lake.land([event("u", 100 + n, {"id": n % 3, "w": "ab"[n // 3 % 2], "v": f"v{n}"})])
+    before = rows_at(lake)
+    gone = let_go(lake)
+    assert gone["rest.orders"].kept == 1
+    for name in ("a.orders", "b.orders"):
+        assert gone[name].snapshots > 3
+        table, kept = lake.catalog.load_table(tuple(name.split("."))), gone[name].plan.kept
+        assert {one.snapshot_id for one in table.snapshots()} == kept.keys()
+    assert rows_at(lake) == before
+    lake.land([event("u", 200, {"id": 0, "w": "a", "v": "w"})])
+    assert rows_at(lake)["a"][0] == ("a", "w")
 
 
 KINDS = [
@@ -162,6 +201,8 @@ def test_every_cut_is_what_fold_places_whoever_dies(
         if new is not None and new != done:
             until = [one for n, part in sealed.items() if n <= new.n for one in part]
             assert at_the_cut(lake) == expected(lake, until), (seed, new.n, loss.happened)
+        if dice.random() < 0.3:
+            fates["let go"] += sum(one.snapshots for one in let_go(lake).values())
     for slow in loss.slow:
         slow.join()
     assert at_the_cut(lake) == expected(lake, delivered)
