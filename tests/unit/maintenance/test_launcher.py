@@ -7,6 +7,7 @@ from typing import Any
 
 from obstore.store import MemoryStore
 
+from firn.config.names import TableName
 from firn.config.reader import parse
 from firn.log import layout, table_health
 from firn.log.table_health import Health
@@ -61,3 +62,31 @@ def test_a_commit_job_that_lives_cares_for_its_tables_but_has_no_time_for_statis
 
 def test_no_second_job_is_started() -> None:
     assert asked_for(ASKED, "care-x") is None
+
+
+SHARDED = """
+care: {expire: {keep: 7d}}
+streams:
+  shop:
+    tables:
+      a: {to: '{shard}.orders', key: [id], columns: {w: string}, shard: {by: tenant(w), tenants: [x]}, care: CARE}
+  web:
+    tables: {b: {to: plain.orders, key: [id]}}
+"""
+
+
+def test_shards_that_the_map_got_since_are_cared_for_as_their_rule_says() -> None:
+    config = parse(SHARDED.replace("CARE", "{expire: {keep: 3d}}"))
+    for table, streams, days in (
+        ("x.orders", {"shop"}, 3), ("acme.orders", {"shop"}, 3), ("plain.orders", {"web"}, 7),
+        ("acme.other", set[str](), 7), ("ACME.orders", set[str](), 7),
+    ):  # fmt: skip
+        assert launcher.feeding(config, table) == streams
+        assert config.care_of(TableName.parse(table)).expiry.keep_seconds == days * 86400
+
+
+def test_a_name_that_stands_twice_is_one() -> None:
+    rule = parse(SHARDED.replace("'{shard}.orders'", "'{shard}.o_{shard}'").replace(", care: CARE", "")).streams["shop"]
+    assert (shards := rule.tables[0].shard) is not None
+    assert shards.may_hold(TableName.parse("acme.o_acme"))
+    assert not shards.may_hold(TableName.parse("acme.o_x"))

@@ -361,9 +361,8 @@ class TargetConfig:
 
 @dataclass(frozen=True)
 class Config:
-    """All of `firn.yaml`. `warehouse` "" means the deployment's own, and FIRN_WAREHOUSE wins over both. `sha`: SHA-256
-    of `text`, in hex, the name under which it is stored and which each epoch carries. Over HTTP `readers` read all,
-    `scoped` some, `console` says who looks and acts. `sources`: databases it reads. None: the file says nothing."""
+    """All of `firn.yaml`. `warehouse` "": the deployment's (FIRN_WAREHOUSE wins over both). `sha`: SHA-256 of `text`,
+    its name in epochs. Over HTTP `readers` read all, `scoped` some, `console` says who looks. None: nothing is said."""
 
     catalog: CatalogConfig
     warehouse: str
@@ -383,7 +382,8 @@ class Config:
         streams = self.streams.values()
         views = (view.rule for stream in streams for view in stream.views if view.table == table)
         rules = (rule for stream in streams for rule in stream.targets if rule.feeds(table))
-        return (next(views, None) or next(rules, None) or self).care
+        since = (rule for stream in streams for rule in stream.tables if rule.shard and rule.shard.may_hold(table))
+        return (next(views, None) or next(rules, None) or next(since, None) or self).care
 
     @property
     def has_schemas(self) -> bool:

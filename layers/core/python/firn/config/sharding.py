@@ -113,6 +113,12 @@ class Sharding:
             raise ValueError(f"{why}; write a shorter `to`")
         return Home(str(table))
 
+    def may_hold(self, table: TableName) -> bool:
+        """Whether a table may be a shard by its name, one that the map got since too; those that were moved are not."""
+        first, *others = (re.escape(part) for part in self.to.split("{shard}"))
+        same = r"\1".join(others)
+        return re.fullmatch(f"{first}({NAME.pattern}){same}", str(table)) is not None
+
     def first_map(self, kind: Type) -> ShardMap:
         """The first version of the map. `kind`: the column's type. Raises ValueError that says what to write."""
         if why := misfit(self.by, self.column, kind):

@@ -95,12 +95,14 @@ def what_is_due(store: Store, config: Config, kinds: Sequence[Kind], now: dateti
 
 
 def feeding(config: Config, table: str) -> set[str]:
-    """The streams whose rules may feed a target table."""
+    """The streams whose rules may feed a target table; if none does, those whose shards may have got it since."""
     try:
         name = TableName.parse(table)
     except ValueError:
         return set()
-    return {stream.name for stream in config.streams.values() if any(rule.feeds(name) for rule in stream.targets)}
+    streams = config.streams.values()
+    found = {stream.name for stream in streams if any(rule.feeds(name) for rule in stream.targets)}
+    return found or {one.name for one in streams if any(r.shard and r.shard.may_hold(name) for r in one.tables)}
 
 
 def is_unfed(config: Config, table: str) -> bool:
