@@ -127,7 +127,7 @@ MUTANTS: Final = (
         f"{_SPARK}/files/row_lookup.py",
         "places = left(pa.array([], pa.int64()) if places is None else places, first, gone)",
         "places = pa.array([], pa.int64()) if places is None else places",
-        (f"{_TESTS}/test_driver_path.py::test_plain_changes_by_columns_come_out_the_same[0]",),
+        (f"{_TESTS}/test_commit.py::test_a_row_that_another_tool_deleted_is_not_found",),
     ),
     Mutant(
         "by columns a change counts that is older than its row",

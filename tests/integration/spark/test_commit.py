@@ -177,6 +177,9 @@ def test_a_row_that_another_tool_deleted_is_not_found(lake: Make) -> None:
     one.spark.sql("DELETE FROM firn.lake.t WHERE id = 1")
     one.land([event("u", 20, {"id": 1, "v": GONE, "w": "c"})])
     assert {row["id"]: row["v"] for row in one.rows("lake.t")} == {0: "a", 1: None, 2: "a"}
+    one.spark.sql("DELETE FROM firn.lake.t WHERE id = 2")
+    one.land([event("u", 5, {"id": 2, "v": "older", "w": "c"})])
+    assert {row["id"]: row["v"] for row in one.rows("lake.t")} == {0: "a", 1: None, 2: "older"}
 
 
 def test_a_move_takes_unavailable_columns_from_the_row_that_the_table_has(lake: Make) -> None:
