@@ -36,7 +36,7 @@ def test_the_command_explains_tags_and_warms(
     assert run(cold_stack, "shop.events", "--json") == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["tiered"]["tagged"] == 1
-    assert {one["bucket"]: len(one["changed"]) for one in answer["rules"]} == {ground.lake: 1, ground.staged: 7}
+    assert {one["bucket"]: len(one["changed"]) for one in answer["rules"]} == {ground.lake: 1, ground.staged: 8}
     ground.endpoint.run_lifecycle(datetime.now(UTC))
     assert ground.cold() == {ground.day(-100)}
     assert run(cold_stack, "shop.events", "--explain", "--json") == 0
