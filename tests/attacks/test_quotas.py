@@ -47,7 +47,7 @@ streams:
 """,
     )
     table_health.write(store, "shop", [Health("acme.orders", "x", bytes=1_000_000, delete_bytes=1)])
-    backlog.tell(store, config.streams["shop"], NOW)
+    backlog.tell(store, config.streams["shop"], datetime.now(UTC))
     return lambda name: load(name, queue_stream="shop")
 
 
