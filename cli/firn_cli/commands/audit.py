@@ -198,9 +198,9 @@ def _show_rows(rows: "Sequence[RowAccount]", depth: "Depth") -> None:
         [
             [
                 one.table,
-                *(getattr(one, name) for name in names),
-                sum(one.untold.values()),
-                "ok" if one.right else "WRONG",
+                *(getattr(one, name) if one.mode else "-" for name in names),
+                sum(one.untold.values()) if one.mode else "-",
+                "WRONG" if not one.right else "ok" if one.mode else "not judged",
             ]
             for one in rows
         ],

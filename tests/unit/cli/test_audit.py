@@ -10,13 +10,16 @@ import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.types import StringType
 
+from firn.audit.row_check import RowAccount
 from firn.changes.merge.ordering import Order, plain
 from firn.commit.staged_changes import raw_changes
 from firn.ingest.accept import accept
 from firn.log import cuts, epochs, layout, published_configs
 from firn.log.store import Store, get, open_store
+from firn_cli.commands.audit import _show_rows
 from firn_cli.commands.batch import told
 from firn_cli.main import main
+from firn_lake.audit.row_audit import Depth
 from firn_lake.catalogs.catalog import open_catalog
 
 CONFIG = (
@@ -213,3 +216,10 @@ def test_a_batchs_answer_is_told_in_lines() -> None:
         assert part in text
     for part in ("1 replayed in shop.2", "firn dead show commit-1", "it kills"):
         assert part in text
+
+
+def test_a_table_whose_rows_are_not_judged_is_not_called_right(capsys: pytest.CaptureFixture[str]) -> None:
+    _show_rows([RowAccount("a.b"), RowAccount("a.c", "mirror", 1, expected=2, found=2)], Depth())
+    one, other = capsys.readouterr().out.splitlines()[2:4]
+    assert one.split() == ["a.b", "-", "-", "-", "-", "-", "not", "judged"]
+    assert other.split() == ["a.c", "2", "2", "0", "0", "0", "ok"]

@@ -161,6 +161,17 @@ def test_tables_of_removed_rules_and_pipelines_are_named(store: Store, catalog: 
     assert [note.partition(" any")[0][-9:] for note in said("other.users", every)] == ["web.users"]
 
 
+def test_a_shard_that_the_map_got_since_is_filled(store: Store, catalog: Catalog) -> None:
+    rule = "{to: '{shard}.log', key: [w], columns: {w: string}, shard: {by: tenant(w), tenants: [x]}}"
+    published_configs.publish(store, f"streams: {{web: {{envelope: rows, tables: {{log: {rule}}}}}}}")
+    properties = {"firn.stream": "web", "firn.mode": "mirror", "firn.key": '["w"]'}
+    for name in ("acme", "Else"):
+        catalog.create_namespace(name)
+        catalog.create_table(f"{name}.log", pa.schema([("w", pa.string())]), properties=properties)
+    (web,) = stream_statuses(store, list_tables(catalog), NOW)
+    assert [note.partition(" any")[0][-8:] for note in web.notes if "stay" in note] == ["Else.log"]
+
+
 def test_without_a_configuration_there_is_nothing_to_say(store: Store, catalog: Catalog) -> None:
     assert stream_statuses(store, list_tables(catalog), NOW) == []
 

@@ -250,7 +250,9 @@ def fed_no_more(settings: StreamConfig, table: Table) -> str | None:
     namespace, name = table.identifier if len(table.identifier) == 2 else ("", "")
     if not namespace:
         return None
-    if not any(rule.feeds(TableName(namespace, name)) for rule in settings.targets):
+    place = TableName(namespace, name)
+    shard = any(rule.shard and rule.shard.may_hold(place) for rule in settings.tables)
+    if not shard and not any(rule.feeds(place) for rule in settings.targets):
         return (
             f"no rule and no pipeline of firn.yaml fills {table.name} any more: it stays as it is (write its rule or "
             "pipeline again, or drop the table)"
