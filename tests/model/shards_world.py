@@ -11,8 +11,8 @@ from firn.changes.merge.decide import is_fact
 from firn.changes.merge.fold import Key, Row, RowChange, fold
 from firn.changes.placement.shard_decision import Decision, ShardedGround, decide_over, placed
 from firn.changes.placement.shard_map import Home, ShardMap
-from firn.tables.shard_plan import Mark, lanes, spans, standing, whole
 from tests.memory_table import MemoryShard, MemoryTable
+from tests.model.shard_lanes import Mark, lanes, spans, standing, whole
 from tests.property.random_shards import next_map, shard_case
 
 _TRIES = 4

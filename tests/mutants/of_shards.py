@@ -75,10 +75,10 @@ MUTANTS: Final = (
     ),
     Mutant(
         "an older map comes back",
-        "layers/core/python/firn/tables/shard_plan.py",
-        "newest = max(newest, named[n])",
-        "newest = named[n]",
-        ("tests/unit/tables/test_shard_plan.py::test_no_map_comes_back_whoever_seals_an_epoch",),
+        "layers/core/python/firn/log/shard_maps.py",
+        "max(one, versions.get(table, 1))",
+        "one",
+        ("tests/unit/log/test_shard_maps.py::test_no_map_comes_back_whoever_seals_late",),
     ),
     Mutant(
         "any word is a way to shard",

@@ -26,7 +26,7 @@ from firn.config.names import TableName
 from firn.config.reach import databases_of
 from firn.errors import TerminalError
 from firn.log import layout, shard_maps
-from firn.tables import shard_admission, shard_cut, shard_plan
+from firn.tables import shard_admission, shard_cut
 from firn.tables.outcome import Outcome
 from firn.tables.shard_changes import MOST_MOVED
 from firn.tables.shard_cut import At
@@ -124,7 +124,7 @@ class ShardedMirror:
         changes, columns, shards = self._changes, self._one.decoding.columns, self._maps.after.map
         placed, gaps = (places_in_columns(part, shards, columns) for part in (changes.whole, changes.gaps))
         tables = {one.shard.name: one.shard.table for one in self._rows.values() if one.shard.table is not None}
-        told = placed if shard_plan.independent(shards, ground.names) else None
+        told = placed if shards.column in ground.names else None
         spark, sources = self._one.context.spark, self._one.sources
         lookup = ShardsLookup(
             spark, tables, self._memory, ground, sources, self._late, told, self._one.context.config.lanes

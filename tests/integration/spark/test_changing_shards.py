@@ -4,9 +4,9 @@ each commit: at each cut every shard of the version that its epochs name is what
 import json
 import random
 import shutil
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,8 @@ from firn.log import cuts, epochs, published_configs, shard_maps
 from firn_cli.main import main
 from firn_lake.lake import Lake as Reader
 from firn_spark.tables import fence
-from tests.integration.spark.committing import Died, Loss
+from tests.integration.spark.committing import Died
+from tests.integration.spark.dying_jobs import delivered
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import event
 from tests.integration.spark.test_shard_commits import CONFIG, KINDS, TENANTS, lake_of, told
@@ -107,33 +108,11 @@ def test_every_cut_is_what_fold_places_under_its_map_whoever_dies(
     dice = random.Random(f"maps {seed}")
     lake = lake_of(spark, tmp_path, KINDS[seed % len(KINDS)])
     events = told(seed, 300 if LONG else 60, 8)
-    delivered = events + dice.choices(events, k=len(events) // 4)
-    late = {id(one): dice.random() < 0.3 for one in delivered}
-    delivered.sort(key=lambda one: one["source"]["lsn"] + (dice.randrange(100) if late[id(one)] else 0))
-    parts = [delivered[first : first + 15] for first in range(0, len(delivered), 15)]
-    sealed: dict[int, list[dict[str, Any]]] = {}
-    loss, seen = Loss(fence.commit, dice, 0.3), Counter[str]()
-    while parts or (cut := cuts.last(lake.store, lake.stream)) is None or cut.n < max(sealed):
-        for _ in range(dice.choice((0, 1, 2, 2)) if sealed else 1):
-            if parts:
-                lake.post(part := parts.pop(0))
-                sealed[lake.seal()] = part
-                seen["maps"] += dice.random() < 0.5 and random_change(lake, dice, delivered)
-        done = cuts.last(lake.store, lake.stream)
-        first = done.n + 1 if done else 1
-        if first > max(sealed):
-            continue
-        with monkeypatch.context() as patch, suppress(Died):
-            if seen["tries"] < 6 * len(sealed):
-                patch.setattr(fence, "commit", loss)
-            seen["tries"] += 1
-            seen["well"] += lake.commit(first, max(sealed)) == 0
-        new = cuts.last(lake.store, lake.stream)
-        if new is not None and new != done:
-            check(lake, [one for n, part in sealed.items() if n <= new.n for one in part])
-    for slow in loss.slow:
-        slow.join()
-    print(seed, seen, loss.happened, check(lake, delivered))
+
+    def another_map() -> bool:
+        return dice.random() < 0.5 and random_change(lake, dice, events)
+
+    print(seed, delivered(lake, events, dice, monkeypatch, 15, partial(check, lake), another_map))
 
 
 MOVES: Sequence[Callable[[ShardMap], ShardMap]] = (

@@ -4,7 +4,6 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,10 @@ from pyspark.sql import SparkSession
 import firn_lake.lake
 from firn.changes.merge.fold import fold
 from firn.changes.placement.shard_decision import placed
-from firn.config.maintenance import Expiry
 from firn.log import cuts
-from firn.maintenance import expiry as expiry_rules
-from firn.tables.shard_cut import map_of
-from firn_spark.maintenance.expiry import Expired, expire_all
 from firn_spark.tables import fence
-from firn_spark.tables.evolve import Tables
-from tests.integration.spark.committing import Died, Loss
+from tests.integration.spark.committing import Died
+from tests.integration.spark.dying_jobs import delivered, let_go
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import event
 from tests.integration.spark.test_specification import change, history
@@ -41,7 +36,6 @@ streams:
         shard: SHARD
 """
 TENANTS = "{by: tenant(w), tenants: [a, b]}"
-FEW = Expiry(keep_seconds=1, at_least=1, at_most=1)
 
 
 def lake_of(spark: SparkSession, folder: Path, shard: str = TENANTS, lanes: int = 2) -> Lake:
@@ -58,22 +52,6 @@ def rows_at(lake: Lake) -> dict[str, dict[int, tuple[Any, Any]]]:
         rows = table.scan(snapshot_id=snapshot).to_arrow().to_pylist()
         found[name.split(".")[0]] = {row["id"]: (row["w"], row["v"]) for row in rows}
         assert len(found[name.split(".")[0]]) == len(rows)
-    return found
-
-
-def let_go(lake: Lake) -> dict[str, Expired]:
-    """Lets all snapshots go that may, of the rest first; -> what became of each table's."""
-    tables, later = Tables(lake.spark), datetime.now(UTC) + timedelta(days=1)
-    rest = tables.load(lake.config.streams[lake.stream].tables[0].target("app.t"))
-    if rest is None or (made := map_of(rest.state)) is None:
-        return {}
-    found: dict[str, Expired] = {}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(expiry_rules, "FEWEST_SNAPSHOTS", 1)
-        for name in (rest.name, *(place for place in made.tables.values() if place != rest.name)):
-            if table := tables.load(name):
-                told = expire_all(lake.spark, lake.store, table, FEW, later)
-                found |= {str(name): one for one in told if isinstance(one, Expired) and one.table == str(name)}
     return found
 
 
@@ -175,38 +153,11 @@ def test_every_cut_is_what_fold_places_whoever_dies(
 ) -> None:
     dice = random.Random(seed)
     lake = lake_of(spark, tmp_path, KINDS[seed % len(KINDS)], 1 + seed % 3)
-    events = told(seed, 300 if LONG else 90, 8)
-    delivered = events + dice.choices(events, k=len(events) // 4)
-    late = {id(one): dice.random() < 0.3 for one in delivered}
-    delivered.sort(key=lambda one: one["source"]["lsn"] + (dice.randrange(100) if late[id(one)] else 0))
-    parts = [delivered[first : first + 20] for first in range(0, len(delivered), 20)]
-    sealed: dict[int, list[dict[str, Any]]] = {}
-    loss = Loss(fence.commit, dice, 0.3)
-    fates = Counter[str]()
-    while parts or (cut := cuts.last(lake.store, lake.stream)) is None or cut.n < max(sealed):
-        for _ in range(dice.choice((0, 1, 1, 2)) if sealed else 1):
-            if parts:
-                lake.post(part := parts.pop(0))
-                sealed[lake.seal()] = part
-        done = cuts.last(lake.store, lake.stream)
-        first = done.n + 1 if done else 1
-        if first > max(sealed):
-            continue
-        with monkeypatch.context() as patch, suppress(Died):
-            if fates["tries"] < 6 * len(sealed):
-                patch.setattr(fence, "commit", loss)
-            fates["tries"] += 1
-            fates["well"] += lake.commit(first, max(sealed)) == 0
-        new = cuts.last(lake.store, lake.stream)
-        if new is not None and new != done:
-            until = [one for n, part in sealed.items() if n <= new.n for one in part]
-            assert at_the_cut(lake) == expected(lake, until), (seed, new.n, loss.happened)
-        if dice.random() < 0.3:
-            fates["let go"] += sum(one.snapshots for one in let_go(lake).values())
-    for slow in loss.slow:
-        slow.join()
-    assert at_the_cut(lake) == expected(lake, delivered)
-    print(seed, fates, loss.happened)
+
+    def check(done: list[dict[str, Any]]) -> None:
+        assert at_the_cut(lake) == expected(lake, done), seed
+
+    print(seed, delivered(lake, told(seed, 300 if LONG else 90, 8), dice, monkeypatch, 20, check))
 
 
 @long_only

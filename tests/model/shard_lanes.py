@@ -1,7 +1,7 @@
-"""How the shards of a table are brought from one cut to the next: under which map each epoch is, which lane has which
-shards, how far a shard is, and when all of it makes a cut (docs/adr/0104-shards.md). Pure."""
+"""Lanes as jobs of their own, which Firn has not (docs/adr/0107-fast-shards.md#lanes): under which map each epoch is,
+which lane has which shards, how far a shard is, and when all of it makes a cut. One lane is a job as it is."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
@@ -40,12 +40,6 @@ def lanes(shards: ShardMap, count: int) -> tuple[frozenset[str], ...]:
     names = sorted(shards.shards)
     count = max(1, min(count, len(names)))
     return tuple(frozenset(names[lane::count]) for lane in range(count))
-
-
-def independent(shards: ShardMap, key: Sequence[str]) -> bool:
-    """Whether a lane can tell by a change's key alone if it is one of its own: only then lanes save more than the
-    writing, for else each has to look all keys up."""
-    return shards.column in key
 
 
 def standing(progress: int, last: int) -> Standing:
