@@ -121,7 +121,7 @@ def _counted(store: Store, tables: Tables, table: Table) -> Counted | None:
     rest = tables.load(TableName.parse(table.state.properties[SHARD_OF]))
     if rest is None:
         return None
-    mine = read(tables.metadata(table)).all
+    mine = read(tables.metadata(table))
     found = cut_coverage.of_shard(read(tables.metadata(rest)), mine, table.state.streams)
     return replace(found, snapshots=found.snapshots | told.snapshots)
 

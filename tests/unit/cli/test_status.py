@@ -8,14 +8,16 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog import Catalog
 
+from firn.config.map_document import MapVersion
 from firn.dispatch.dispatcher import Terms, dispatch
 from firn.ingest.accept import accept
 from firn.ingest.replay import Choice, replay
-from firn.log import cuts, layout, published_configs, table_health
+from firn.log import cuts, layout, published_configs, shard_maps, table_health
 from firn.log.batches import UnreadableBatch
-from firn.log.store import Store, open_store
+from firn.log.store import Store, open_store, paths, put
 from firn.log.table_health import Health
 from firn.status.stream_status import commits_by_stream, readable_statuses, stream_statuses
+from firn.tables import shard_changes
 from firn_cli.main import main
 from firn_lake.catalogs.catalog import open_catalog
 from firn_lake.tables import list_tables
@@ -170,6 +172,27 @@ def test_a_shard_that_the_map_got_since_is_filled(store: Store, catalog: Catalog
         catalog.create_table(f"{name}.log", pa.schema([("w", pa.string())]), properties=properties)
     (web,) = stream_statuses(store, list_tables(catalog), NOW)
     assert [note.partition(" any")[0][-8:] for note in web.notes if "stay" in note] == ["Else.log"]
+
+
+def test_a_shard_that_was_moved_is_filled_and_nobody_is_told_to_drop_it(store: Store, catalog: Catalog) -> None:
+    rule = "{to: '{shard}.log', key: [w], columns: {w: string}, shard: {by: tenant(w), tenants: [x]}}"
+    published_configs.publish(store, f"streams: {{web: {{envelope: rows, tables: {{log: {rule}}}}}}}")
+    of = published_configs.current(store).streams["web"].tables[0].shard
+    assert of is not None
+    after = shard_changes.move(of.map, "x", "apart.events")
+    assert shard_maps.put(store, "web", "rest.log", MapVersion(of.map).next(after, "2026-01-01T00:00:00Z", "move"))
+    properties = {"firn.stream": "web", "firn.mode": "mirror", "firn.key": '["w"]', "firn.shard.of": "rest.log"}
+    for name in ("apart.events", "apart.others"):
+        catalog.create_namespace_if_not_exists("apart")
+        catalog.create_table(name, pa.schema([("w", pa.string())]), properties=properties)
+
+    def said() -> list[str]:
+        (web,) = stream_statuses(store, list_tables(catalog), NOW)
+        return [note.partition(" any")[0][-12:] for note in web.notes if "stay" in note]
+
+    assert said() == ["apart.others"]
+    put(store, next(iter(paths(store, "shards"))), b"{}")
+    assert said() == [], "of a map that can't be read nobody knows"
 
 
 def test_without_a_configuration_there_is_nothing_to_say(store: Store, catalog: Catalog) -> None:

@@ -85,6 +85,16 @@ def test_shards_that_the_map_got_since_are_cared_for_as_their_rule_says() -> Non
         assert config.care_of(TableName.parse(table)).expiry.keep_seconds == days * 86400
 
 
+def test_a_table_that_care_names_is_no_shard_by_its_name_alone() -> None:
+    text = SHARDED.replace("{expire: {keep: 7d}}", "{also: [erp.orders, x.orders, 'crm.*'], expire: {keep: 7d}}")
+    config = parse(text.replace("CARE", "{expire: {keep: 3d}}"))
+    for table, unfed, days in (
+        ("erp.orders", True, 7), ("x.orders", False, 3), ("crm.orders", False, 3), ("crm.others", True, 7),
+    ):  # fmt: skip
+        assert launcher.is_unfed(config, table) is unfed
+        assert config.care_of(TableName.parse(table)).expiry.keep_seconds == days * 86400
+
+
 def test_a_name_that_stands_twice_is_one() -> None:
     rule = parse(SHARDED.replace("'{shard}.orders'", "'{shard}.o_{shard}'").replace(", care: CARE", "")).streams["shop"]
     assert (shards := rule.tables[0].shard) is not None

@@ -77,7 +77,7 @@ def needs_of(asked: Asked, seen: Look) -> Iterator[Need]:
             f"firn dead list {stream}",
         )  # fmt: skip
     for name in sorted(seen.cut.tables if seen.cut else ()):
-        if (unfed := fed_no_more(seen.settings, CutTable.of(TableName.parse(name)))) is not None:
+        if (unfed := fed_no_more(asked.store, seen.settings, CutTable.of(TableName.parse(name)))) is not None:
             yield Need("info", "unfed", stream, name, unfed, f"tables/{name}")
 
 

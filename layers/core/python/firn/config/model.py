@@ -379,10 +379,10 @@ class Config:
 
     def care_of(self, table: TableName) -> Care:
         """How a target table is looked after: a view as it says, else by the first rule that feeds it, else as all."""
-        streams = self.streams.values()
+        streams, also = self.streams.values(), self.care.also.patterns
         views = (view.rule for stream in streams for view in stream.views if view.table == table)
         rules = (rule for stream in streams for rule in stream.targets if rule.feeds(table))
-        since = (rule for stream in streams for rule in stream.tables if rule.shard and rule.shard.may_hold(table))
+        since = (r for one in streams for r in one.tables if r.shard and r.shard.may_hold(table, also))
         return (next(views, None) or next(rules, None) or next(since, None) or self).care
 
     @property

@@ -1,7 +1,7 @@
 """What a rule says of a table's shards, and the first map that it makes (docs/adr/0104-shards.md)."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, cast
@@ -113,8 +113,11 @@ class Sharding:
             raise ValueError(f"{why}; write a shorter `to`")
         return Home(str(table))
 
-    def may_hold(self, table: TableName) -> bool:
-        """Whether a table may be a shard by its name, one that the map got since too; those that were moved are not."""
+    def may_hold(self, table: TableName, others: Collection[str] = ()) -> bool:
+        """Whether a table may be a shard by its name, one that the map got since too; those that were moved are not.
+        `others`: names of tables that somebody says are none."""
+        if str(table) in others:
+            return False
         first, *others = (re.escape(part) for part in self.to.split("{shard}"))
         same = r"\1".join(others)
         return re.fullmatch(f"{first}({NAME.pattern}){same}", str(table)) is not None

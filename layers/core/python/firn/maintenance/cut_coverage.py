@@ -1,6 +1,6 @@
 """What the newest cuts say of a table that is to lose snapshots: what they have counted, and what they name."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from firn.config.names import TableName
@@ -10,6 +10,7 @@ from firn.maintenance.expiry import MAIN, Snapshots
 from firn.quarantine.rules import covered
 from firn.tables.shard_cut import cut_in
 from firn.tables.shard_names import SHARDS_AT
+from firn.tables.table_state import progress_in
 
 
 @dataclass(frozen=True)
@@ -39,14 +40,16 @@ def counted(store: Store, table: TableName, streams: Iterable[str]) -> Counted:
     return Counted(epochs, frozenset(snapshots))
 
 
-def of_shard(rest: Snapshots, mine: Collection[int], streams: Iterable[str]) -> Counted:
+def of_shard(rest: Snapshots, mine: Snapshots, streams: Iterable[str]) -> Counted:
     """What the snapshots of the rest say of another shard (docs/adr/0104-shards.md). Each that is there names one of
-    the shard's (`mine`), which stays as long: the whole is read there, and what a delete took away. What the newest
-    does not name yet is a job's that goes on, or has died: the next one asks what it was. Pure."""
+    the shard's (`mine`), which stays as long: the whole is read there, and what a delete took away. What has come to
+    the shard since the one that the newest names is a job's that goes on, or has died: the next one asks what it was.
+    Pure."""
     cut = {one.id: cut_in([one.summary], "") for one in rest.all.values() if SHARDS_AT in one.summary}
-    named = {at.snapshot for found in cut.values() for at in found.values()}.intersection(mine)
+    named = {at.snapshot for found in cut.values() for at in found.values()}.intersection(mine.all)
     main = next((ref.snapshot for ref in rest.refs if ref.name == MAIN), None)
     newest = next((cut[one.id] for one in rest.chain(main) if one.id in cut), {})
-    there = next((at for at in newest.values() if at.snapshot in named), None)
-    epochs = {stream: there.progress if there and there.stream == stream else 0 for stream in streams}
+    at = next((one.snapshot for one in newest.values() if one.snapshot in named), None)
+    told = [one.summary for one in mine.chain(at)]
+    epochs = {stream: progress_in(stream, told) for stream in streams}
     return Counted(epochs, frozenset(named))

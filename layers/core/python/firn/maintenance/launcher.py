@@ -95,14 +95,16 @@ def what_is_due(store: Store, config: Config, kinds: Sequence[Kind], now: dateti
 
 
 def feeding(config: Config, table: str) -> set[str]:
-    """The streams whose rules may feed a target table; if none does, those whose shards may have got it since."""
+    """The streams whose rules may feed a target table; if none does, those whose shards may have got it since, unless
+    `care.also` names it."""
     try:
         name = TableName.parse(table)
     except ValueError:
         return set()
     streams = config.streams.values()
     found = {stream.name for stream in streams if any(rule.feeds(name) for rule in stream.targets)}
-    return found or {one.name for one in streams if any(r.shard and r.shard.may_hold(name) for r in one.tables)}
+    also = config.care.also.patterns
+    return found or {one.name for one in streams if any(r.shard and r.shard.may_hold(name, also) for r in one.tables)}
 
 
 def is_unfed(config: Config, table: str) -> bool:

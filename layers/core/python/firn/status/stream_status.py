@@ -12,7 +12,8 @@ from firn.config.model import Config, StreamConfig
 from firn.config.modes import KEYLESS
 from firn.config.names import TableName
 from firn.deployment.terminal import counted
-from firn.log import backlog, cuts, epochs, freshness, holds, published_configs, table_health
+from firn.errors import TerminalError
+from firn.log import backlog, cuts, epochs, freshness, holds, published_configs, shard_maps, table_health
 from firn.log.batches import UnreadableBatch
 from firn.log.freshness import Commit, Freshness
 from firn.log.store import Store, get
@@ -178,7 +179,7 @@ def _status(
     notes += report_of_sinks.notes(store, settings)
     notes += [note for one in views if (note := one.note(stream)) is not None]
     notes += progress.notes(store, stream)
-    notes += [note for one in tables if (note := fed_no_more(settings, one)) is not None]
+    notes += [note for one in tables if (note := fed_no_more(store, settings, one)) is not None]
     if waiting:
         notes.append(f"{counted(waiting, 'dead letter')} to replay: firn dead list {stream}")
     return StreamStatus(
@@ -245,14 +246,14 @@ def _retyped(table: Table) -> str:
     return f"columns of {table.name} got another type: {told} (declare a column in firn.yaml to give it one for good)"
 
 
-def fed_no_more(settings: StreamConfig, table: Table) -> str | None:
-    """That a table of the stream gets nothing any more, or nothing of a pipeline that is gone: its rows stay."""
+def fed_no_more(store: Store, settings: StreamConfig, table: Table) -> str | None:
+    """That a table of the stream gets nothing any more, or nothing of a pipeline that is gone: its rows stay. Raises
+    StorageUnavailable."""
     namespace, name = table.identifier if len(table.identifier) == 2 else ("", "")
     if not namespace:
         return None
     place = TableName(namespace, name)
-    shard = any(rule.shard and rule.shard.may_hold(place) for rule in settings.tables)
-    if not shard and not any(rule.feeds(place) for rule in settings.targets):
+    if not any(rule.feeds(place) for rule in settings.targets) and not _may_be_shard(store, settings, place):
         return (
             f"no rule and no pipeline of firn.yaml fills {table.name} any more: it stays as it is (write its rule or "
             "pipeline again, or drop the table)"
@@ -288,3 +289,13 @@ def _newest_sealed(store: Store, stream: str) -> str | None:
     sealed = epochs.numbers(store, stream)
     epoch = epochs.read(store, stream, sealed[-1]) if sealed else None
     return epoch.batches[-1].path if epoch and epoch.batches else None
+
+
+def _may_be_shard(store: Store, settings: StreamConfig, table: TableName) -> bool:
+    """Whether a map has a table, or had it; where one can't be read nobody knows."""
+    if any(rule.shard and rule.shard.may_hold(table) for rule in settings.tables):
+        return True
+    try:
+        return str(table) in shard_maps.ever(store, settings)
+    except TerminalError:
+        return True
