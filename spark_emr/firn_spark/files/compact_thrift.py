@@ -10,10 +10,12 @@ I64: Final = 6
 BINARY: Final = _BINARY
 LIST: Final = _LIST
 STRUCT: Final = _STRUCT
+_MOST_BITS: Final = 63  # of a number, before its last seven
 
 
 class Reader:
-    """Goes through values of the compact protocol. `at`: the next byte."""
+    """Goes through values of the compact protocol. `at`: the next byte. All it does raises ValueError or IndexError, or
+    RecursionError, for bytes that are damaged or lie: before it does much for them."""
 
     def __init__(self, data: bytes, at: int = 0) -> None:
         self._data = data
@@ -45,12 +47,17 @@ class Reader:
     def size(self) -> int:
         """How many a list has; its elements follow."""
         head = self._byte()
-        return self._varint() if head >> 4 == 15 else head >> 4
+        found = self._varint() if head >> 4 == 15 else head >> 4
+        if found > len(self._data) - self.at:  # each has a byte at least
+            raise ValueError("a list is longer than all bytes")
+        return found
 
     def binary(self) -> bytes:
         """Bytes."""
         size = self._varint()
         self.at += size
+        if self.at > len(self._data):
+            raise IndexError("a value is longer than all bytes")
         return self._data[self.at - size : self.at]
 
     def skip(self, kind: int) -> None:
@@ -75,12 +82,13 @@ class Reader:
 
     def _varint(self) -> int:
         found = shift = 0
-        while True:
+        while shift <= _MOST_BITS:
             byte = self._byte()
             found |= (byte & 127) << shift
             if byte < 128:
                 return found
             shift += 7
+        raise ValueError("no number has so many bytes")
 
 
 def _signed(number: int) -> int:

@@ -30,10 +30,10 @@ _NESTED: Final = 5  # of a SchemaElement: how many children it has
 _COLUMNS: Final = 1  # of a RowGroup
 _TYPE, _ENCODINGS, _PATH, _CODEC, _FIRST_PAGE, _DICTIONARY = 1, 2, 3, 4, 9, 11  # of ColumnMetaData
 _METADATA, _OFFSETS, _BOUNDS = 3, (4, 5), (6, 7)  # of a ColumnChunk: places and lengths of its indexes
-_VARINT: Final = rb"([\x80-\xff]*[\0-\x7f])"
+_VARINT: Final = rb"([\x80-\xff]{0,9}[\0-\x7f])"
 _LOCATION: Final = re.compile(rb"\x16%b\x15%b\x16%b\0" % (_VARINT, _VARINT, _VARINT))
 """A PageLocation."""
-_BROKEN: Final = (IndexError, ValueError, KeyError, OverflowError, pa.ArrowException)
+_BROKEN: Final = (IndexError, ValueError, KeyError, OverflowError, RecursionError, pa.ArrowException)
 
 
 @dataclass(frozen=True)
@@ -156,6 +156,8 @@ class _Footer:
 
     def index(self, at: tuple[int, int]) -> Reader:
         """Something at a place of the file, of this length."""
+        if min(at) <= 0 or sum(at) > self.file.bytes:
+            raise ValueError("no such index")
         first, length = at[0] - self._begin, at[1]
         inside = first >= 0 and first + length <= len(self._before)
         return Reader(self._before[first : first + length] if inside else self.file.part(*at))
@@ -203,7 +205,8 @@ class _Column:
             raise KeyError("no bounds")
         read: Callable[[bytes], Any] = bytes if isinstance(wanted[0], bytes) else _whole
         found = []
-        for page, (low, high) in enumerate(_bounds(self._footer.index(self._chunk.bounds))):
+        bounds = _bounds(self._footer.index(self._chunk.bounds))
+        for page, (low, high) in zip(range(len(self.firsts)), bounds, strict=True):
             at = bisect_left(wanted, read(low))
             if at < len(wanted) and wanted[at] <= read(high):
                 found.append(page)

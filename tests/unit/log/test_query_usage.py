@@ -67,6 +67,15 @@ def test_what_began_before_midnight_and_ends_after_another_day_began_is_not_lost
     assert used_in(store, "acme", MONTH).on("2026-01-31") == 12.0
 
 
+def test_a_clock_that_is_a_day_ahead_gives_nobody_a_day_without_end(store: Store) -> None:
+    day = NOON + timedelta(days=-1)
+    add(store, "acme", 6, day)
+    add(store, "acme", 2, day + timedelta(days=1))
+    add(store, "acme", 9, day)
+    with pytest.raises(QuotaUsed, match="11 of its 10"):
+        check(store, "acme", 10, day)
+
+
 def test_functions_that_answer_at_once_lose_nothing_of_each_other(store: Store, another: Callable[[], None]) -> None:
     def many(_: int) -> None:
         for _ in range(10):

@@ -13,6 +13,7 @@ import pytest
 
 from firn.changes.decode.types import Column, Type
 from firn_spark.files import page_index, values
+from firn_spark.files.compact_thrift import Reader, binary
 from firn_spark.files.row_group import RowGroup
 from firn_spark.tables.objects import DataFile
 
@@ -159,3 +160,49 @@ def test_a_damaged_index_is_no_index() -> None:
             for column in ("id", "text"):  # nothing is raised, whatever it says
                 page_index.of_rows(file, 0, column, places)
             page_index.with_values(file, 0, "id", wanted)
+
+
+_ENDLESS = b"\xff" * 8 + b"\x0f"  # more than 2^59, of elements
+_ONE_PAGE = b"\x29\x18%b\x19\x18%b\0" % (binary(bytes(8)), binary(b"\x64" + bytes(7)))
+
+
+@pytest.mark.parametrize(
+    ("which", "lie"),
+    [
+        pytest.param("bounds", b"\x19\xf1" + _ENDLESS, id="very many booleans"),
+        pytest.param("bounds", b"\x19\xf7" + _ENDLESS, id="very many doubles"),
+        pytest.param("bounds", b"\x1c" * 1_100, id="structs in structs"),
+        pytest.param("bounds", b"\x19" * 1_100, id="lists in lists"),
+        pytest.param("bounds", _ONE_PAGE, id="fewer pages than there are"),
+        pytest.param("bounds", b"\x15" + b"\x80" * 1_000 + b"\x01", id="a long number"),
+        pytest.param("offsets", b"\x19\x1c\x16" + b"\x80" * 400 + b"\x01\x15\x02\x16\0\0", id="a far place"),
+    ],
+)
+def test_an_index_that_lies_is_no_index(which: str, lie: bytes) -> None:
+    with file_of(use_dictionary=False) as file:
+        index = page_index._Footer(file).chunks[0][0]
+        at, size = (index.bounds if which == "bounds" else index.offsets) or (0, 0)
+        body = file._source.read_at(file.bytes, 0)
+    lie = lie[: size - 1]
+    with DataFile(pa.BufferReader(body[:at] + lie + body[at + len(lie) :])) as file:
+        assert page_index.with_values(file, 0, "id", [15_000]) is None
+        found = RowGroup(file, 0, {"id": "id"}).candidates(KEYS[:1], [pa.array([15_000])])
+        assert found is not None
+        assert found.to_pylist() == [15_100]
+
+
+@pytest.mark.parametrize("at", [(1 << 40, 100), (10, 1 << 31), (10, -1), (-5, 10), (10, 0)])
+def test_an_index_that_is_not_in_the_file_is_not_asked_for(at: tuple[int, int]) -> None:
+    with file_of(use_dictionary=False) as file:
+        file.pages = page_index._Footer(file)
+        file.pages.chunks[0][0] = page_index._Chunk(file.pages.chunks[0][0].metadata, at, at)
+        before = file.asked
+        assert page_index.of_rows(file, 0, "id", pa.array([5], pa.int64())) is None
+        assert file.asked == before
+
+
+def test_a_number_of_many_bytes_is_refused_at_once() -> None:
+    with pytest.raises(ValueError, match="no number"):
+        Reader(b"\x80" * 1_000_000 + b"\1").number()
+    with pytest.raises(IndexError):
+        Reader(b"\x05abc").binary()

@@ -15,7 +15,17 @@ from firn.log.epochs import Epoch, EpochBatch
 from firn.log.store import put, put_if_absent
 from firn.log.usage_layout import stream_path
 from firn.usage import tenant_metrics
-from firn.usage.stream_account import NOBODY, Account, Sent, brought_on, read, sent_in, up_to_now, update
+from firn.usage.stream_account import (
+    MOST_EPOCHS,
+    NOBODY,
+    Account,
+    Sent,
+    brought_on,
+    read,
+    sent_in,
+    up_to_now,
+    update,
+)
 from firn.usage.tenant_metrics import NAMED, OTHERS, print_query, print_sent
 from firn.usage.tenant_rounds import count_sent
 from tests.unit.log.storage_faults import FaultyStore
@@ -54,6 +64,22 @@ def test_counting_begins_with_the_next_epoch_and_goes_on_over_months() -> None:
         assert up_to_now(store, "shop", month) == found
     assert up_to_now(store, "shop", "2026-03") is None
     assert len(store.puts) == 1 + 2 + 3, "nothing is written where nothing was sealed"
+
+
+def test_one_that_is_far_behind_is_brought_on_by_many_rounds() -> None:
+    """Writers were taken out of firn.yaml and are back a month later: a round has a minute, other streams in it too."""
+    store = FaultyStore()
+    update(store, "shop", NOON)
+    sealed(store, *(epoch(n, NOON, {"acme": 1}) for n in range(1, 2 * MOST_EPOCHS + 2)))
+    together = 0
+    for expected in (MOST_EPOCHS, MOST_EPOCHS, 1, 0):
+        found = update(store, "shop", NOON).get("acme", Sent())
+        assert found == Sent(expected, expected)
+        together += found.bytes
+        told = read(store, "shop", "2026-01")
+        assert told is not None
+        assert told.counted == together
+        assert told.sent["acme"].bytes == together
 
 
 def test_an_account_that_is_behind_is_made_good_by_the_next_round() -> None:

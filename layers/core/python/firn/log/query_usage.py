@@ -40,8 +40,8 @@ class Used(msgspec.Struct, frozen=True):
     queries: int
 
     def on(self, day: str) -> float:
-        """Seconds of a day."""
-        return self.day_seconds if self.day == day else 0.0
+        """Seconds of a day. What is counted to a later one, by a clock that is ahead, holds for it too."""
+        return self.day_seconds if self.day >= day else 0.0
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,8 @@ _log: Final = logging.getLogger(__name__)
 
 NOBODY: Final = ""
 """Stands for all who are no writer."""
+MOST_EPOCHS: Final = 1_000
+"""That are counted in a round: some seconds' reads, where a round has a minute for all streams."""
 
 
 class Sent(msgspec.Struct, frozen=True, array_like=True):
@@ -60,14 +62,14 @@ def read(store: Store, stream: str, month: str) -> Account | None:
 
 
 def update(store: Store, stream: str, now: datetime) -> Mapping[str, Sent]:
-    """Count the epochs that were sealed since -> what they hold. Raises StorageUnavailable, UnreadableBatch,
-    UnknownOutcome."""
+    """Count the epochs that were sealed since, MOST_EPOCHS at most -> what they hold. Raises StorageUnavailable,
+    UnreadableBatch, UnknownOutcome."""
     newest = _newest(store, stream)
     if newest is None:
         counted = max(epochs.numbers(store, stream), default=0)
         _write(store, Account(FORMAT, stream, month_of(now), counted, {}))
         return {}
-    new = epochs.read_many(store, stream, epochs.numbers(store, stream, newest.counted))
+    new = epochs.read_many(store, stream, epochs.numbers(store, stream, newest.counted)[:MOST_EPOCHS])
     for account in brought_on(newest, new):
         _write(store, account)
     return sent_in(new)
