@@ -209,6 +209,30 @@ def test_a_shard_that_is_none_any_more_is_not_read(made: ShardedLake) -> None:
         made.lake.sql(ALL).arrow()
 
 
+def _lists(made: ShardedLake) -> tuple[list[str], list[str]]:
+    """The names that are told to who may read everything, and to a reader of all."""
+    told = ScopedLake(made.lake, Scope("r", ("*.*",))).tables()
+    return [one.name for one in made.lake.tables()], [one["name"] for one in told]
+
+
+def test_a_list_of_tables_does_not_rest_on_shards_that_no_commit_has_made(made: ShardedLake) -> None:
+    made.catalog.drop_table("rest.orders")
+    made.catalog.create_table("rest.orders", made.columns)
+    names = ["acme.orders", "rest.orders", "umbrella.orders"]
+    assert _lists(made) == (names, names)
+
+
+def test_a_list_of_tables_does_not_rest_on_a_map_that_has_expired(made: ShardedLake) -> None:
+    made.remap(lambda now: move(now, "acme", Home("big.orders")))
+    for number in (7, 8):
+        made.commit(row(number, "acme"))
+    made.table("rest").maintenance.expire_snapshots().by_id(made.cuts[-2][0]).commit()
+    names = ["acme.orders", "big.orders", "rest.orders", "umbrella.orders"]
+    assert _lists(made) == (names, names)
+    with pytest.raises(NoSuchMoment, match="version 2 of the map"):
+        ScopedLake(made.lake, Scope("r", ("*.*",))).table("shop.orders")
+
+
 def scoped(made: ShardedLake, *tables: str, **narrowed: Any) -> list[dict[str, Any]]:
     lake = ScopedLake(made.lake, Scope("r", tables, **narrowed)).at(None, None, None, fresh=False)
     with streamed_over(lake, "SELECT * FROM shop.orders ORDER BY id") as found:

@@ -5,7 +5,7 @@ leaves out columns and rows.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -28,7 +28,7 @@ from firn_lake.reading.rows import Rows
 from firn_lake.reading.unreadable import UnreadableFile
 from firn_lake.reading.versions import Version, version_at
 from firn_lake.sharded.whole_changes import WholeChanges
-from firn_lake.sharded.whole_summary import summary_of
+from firn_lake.sharded.whole_summary import UNREADABLE, summary_of
 from firn_lake.sharded.whole_version import Shards, WholeVersion
 from firn_lake.snapshot_pages import snapshot_page
 from firn_lake.sql.query import Tables
@@ -198,10 +198,14 @@ class ScopedLake:
         self._lake, self._scope = lake, scope
 
     def tables(self) -> list[dict[str, Any]]:
-        """All of them, by name."""
+        """All of them, by name, without shards that can't be read as one now."""
         identifiers, wholes = self._identifiers()
-        found = ((one, self._load(one, wholes.get(one))) for one in sorted({*identifiers, *wholes}))
-        return [table.summary() for _, table in found if table is not None]
+        found: list[dict[str, Any]] = []
+        for one in sorted({*identifiers, *wholes}):
+            with suppress(*(UNREADABLE if one in wholes else ())):
+                if (table := self._load(one, wholes.get(one))) is not None:
+                    found.append(table.summary())
+        return found
 
     def table(self, name: str) -> ScopedTable:
         """One of them, by the name as people write it. Raises TableNotFound."""

@@ -2,7 +2,7 @@
 
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from firn.config.whole_tables import Whole
 from firn.errors import TransientError
@@ -19,9 +19,13 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
 
+UNREADABLE: Final = (TableNotFound, NoSuchMoment, UnreadableFile)
+"""What says that shards can't be read as one now: no commit has made them, or somebody took away what they need."""
+
 
 def all_tables(catalog: "Catalog", wholes: WholeNames) -> list[TableSummary]:
-    """All tables of a catalog, and what shards are read as, by name; not Firn's own memory of deletes beside each."""
+    """All tables of a catalog, and what shards are read as, by name; not Firn's own memory of deletes beside each, and
+    no shards that can't be read as one now."""
     identifiers = table_identifiers(catalog)
     named: dict[tuple[str, ...], Whole] = {}
     with suppress(TransientError):  # a list of tables does not rest on the staging store
@@ -39,11 +43,8 @@ def all_tables(catalog: "Catalog", wholes: WholeNames) -> list[TableSummary]:
     found = {identifier: summarize(load(identifier)) for identifier in identifiers}
     for identifier, whole in named.items():
         rest = load(whole.rest.identifier)
-        try:
-            shards = Shards(whole, load, rest)
-        except TableNotFound:
-            continue
-        found[identifier] = summary_of(WholeVersion(shards, version_at(rest, None)))
+        with suppress(*UNREADABLE):
+            found[identifier] = summary_of(WholeVersion(Shards(whole, load, rest), version_at(rest, None)))
     return [one for _, one in sorted(found.items()) if one.mode != "deletes"]
 
 
