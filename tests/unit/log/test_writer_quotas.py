@@ -8,11 +8,13 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from obstore.store import MemoryStore
 
 from firn.commit.cut_writer import sizes_of
 from firn.config.model import Config
-from firn.config.names import TableName
+from firn.config.names import TableName, starred
 from firn.config.reader import parse
 from firn.config.table_sizes import TableSizes
 from firn.ingest.accept import accept
@@ -244,5 +246,20 @@ def test_ten_thousand_writers_and_their_tables_are_looked_up_quickly() -> None:
     began = time.process_time()
     assert sum(sizes.of([f"t{n}.*"]) for n in range(10_000)) == 1_002
     assert time.process_time() - began < 2
+    for pattern, table in (
+        ("t{}*.orders", "t{}.orders"),
+        ("shop.t{}_*", "shop.t{}_a"),
+        ("shop.*_{}", "shop.orders_{}"),
+    ):
+        many = TableSizes({table.format(f"{n:05}"): 1 for n in range(10_000)})
+        began = time.process_time()
+        assert sum(many.of([pattern.format(f"{n:05}")]) for n in range(10_000)) == 10_000
+        assert time.process_time() - began < 5, pattern
     assert sizes.of(["t5.*", "t5.orders", "*.t5", "t5.*s", "none.*", "*"]) == 1_006
     assert sizes.of(["*.*", "t1.orders"]) == 1_006
+
+
+@given(st.sets(st.text("ab.", max_size=6), max_size=20), st.lists(st.text("ab.*", max_size=6), max_size=3))
+def test_tables_are_those_whose_whole_name_fits(names: set[str], patterns: list[str]) -> None:
+    expected = {name for name in names for pattern in patterns if starred(pattern).fullmatch(name)}
+    assert TableSizes(dict.fromkeys(names, 1)).named(patterns) == expected
