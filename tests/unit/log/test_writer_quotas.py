@@ -208,6 +208,24 @@ def test_of_cut_and_maintenance_the_newer_measured_a_table() -> None:
     assert set(refusals(store, settings, NOW)) == {"acme"}
 
 
+def test_a_table_that_was_dropped_takes_nothing_though_nobody_measures_it_again() -> None:
+    store, both = MemoryStore(), {"shop.orders": 1, "shop.other": 1}
+    measured(store, orders=2_000_000, other=1)
+    for n, tables in ((1, both), (2, {"shop.other": 1})):
+        at = f"2026-11-22T0{n}:00:00.000Z"
+        cuts.write(store, cuts.make("shop", n, at, tables, progress=both))
+        expected = {"shop.orders": 2_000_000} if n == 1 else {}
+        assert stored_sizes(store, ["shop"]) == expected | {"shop.other": 1}
+
+
+def test_of_two_streams_cuts_the_newer_tells_what_a_table_takes() -> None:
+    store = MemoryStore()
+    for stream, hour, size in (("a", 2, 20), ("b", 1, 10)):
+        at = f"2026-11-22T0{hour}:00:00.000Z"
+        cuts.write(store, cuts.make(stream, 1, at, {"shop.orders": 1}, sizes={"shop.orders": size}))
+    assert stored_sizes(store, ["a", "b"]) == stored_sizes(store, ["b", "a"]) == {"shop.orders": 20}
+
+
 def test_a_cut_tells_what_the_tables_of_writers_take() -> None:
     def state(*told: str) -> TableState:
         return cast("TableState", SimpleNamespace(ancestry=tuple({"total-files-size": one} for one in told)))
