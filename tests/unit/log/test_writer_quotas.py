@@ -190,6 +190,7 @@ def test_a_writer_over_its_storage_is_refused_and_nobody_else_waits() -> None:
                 "429 storage_full 600 nothing was taken: the tables of the writer acme take 1.000 MB"
             )
             assert "streams.shop.writers.acme.storage in firn.yaml" in text
+            assert "`firn compact` the tables" in text, "of an idle stream nothing else measures them again"
     # What was accepted is still on its way.
     assert len(epochs.candidates(store, "shop", NOW).batches) == 1
 
