@@ -8,11 +8,13 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from obstore.store import MemoryStore
 
 from firn.commit.cut_writer import sizes_of
 from firn.config.model import Config
-from firn.config.names import TableName
+from firn.config.names import TableName, starred
 from firn.config.reader import parse
 from firn.config.table_sizes import TableSizes
 from firn.ingest.accept import accept
@@ -188,6 +190,7 @@ def test_a_writer_over_its_storage_is_refused_and_nobody_else_waits() -> None:
                 "429 storage_full 600 nothing was taken: the tables of the writer acme take 1.000 MB"
             )
             assert "streams.shop.writers.acme.storage in firn.yaml" in text
+            assert "`firn compact` the tables" in text, "of an idle stream nothing else measures them again"
     # What was accepted is still on its way.
     assert len(epochs.candidates(store, "shop", NOW).batches) == 1
 
@@ -204,6 +207,24 @@ def test_of_cut_and_maintenance_the_newer_measured_a_table() -> None:
         assert found == {"shop.orders": 700_000 if n == 1 else size, "shop.other": 1}
     backlog.tell(store, settings.streams["shop"], NOW)
     assert set(refusals(store, settings, NOW)) == {"acme"}
+
+
+def test_a_table_that_was_dropped_takes_nothing_though_nobody_measures_it_again() -> None:
+    store, both = MemoryStore(), {"shop.orders": 1, "shop.other": 1}
+    measured(store, orders=2_000_000, other=1)
+    for n, tables in ((1, both), (2, {"shop.other": 1})):
+        at = f"2026-11-22T0{n}:00:00.000Z"
+        cuts.write(store, cuts.make("shop", n, at, tables, progress=both))
+        expected = {"shop.orders": 2_000_000} if n == 1 else {}
+        assert stored_sizes(store, ["shop"]) == expected | {"shop.other": 1}
+
+
+def test_of_two_streams_cuts_the_newer_tells_what_a_table_takes() -> None:
+    store = MemoryStore()
+    for stream, hour, size in (("a", 2, 20), ("b", 1, 10)):
+        at = f"2026-11-22T0{hour}:00:00.000Z"
+        cuts.write(store, cuts.make(stream, 1, at, {"shop.orders": 1}, sizes={"shop.orders": size}))
+    assert stored_sizes(store, ["a", "b"]) == stored_sizes(store, ["b", "a"]) == {"shop.orders": 20}
 
 
 def test_a_cut_tells_what_the_tables_of_writers_take() -> None:
@@ -244,5 +265,20 @@ def test_ten_thousand_writers_and_their_tables_are_looked_up_quickly() -> None:
     began = time.process_time()
     assert sum(sizes.of([f"t{n}.*"]) for n in range(10_000)) == 1_002
     assert time.process_time() - began < 2
+    for pattern, table in (
+        ("t{}*.orders", "t{}.orders"),
+        ("shop.t{}_*", "shop.t{}_a"),
+        ("shop.*_{}", "shop.orders_{}"),
+    ):
+        many = TableSizes({table.format(f"{n:05}"): 1 for n in range(10_000)})
+        began = time.process_time()
+        assert sum(many.of([pattern.format(f"{n:05}")]) for n in range(10_000)) == 10_000
+        assert time.process_time() - began < 5, pattern
     assert sizes.of(["t5.*", "t5.orders", "*.t5", "t5.*s", "none.*", "*"]) == 1_006
     assert sizes.of(["*.*", "t1.orders"]) == 1_006
+
+
+@given(st.sets(st.text("ab.", max_size=6), max_size=20), st.lists(st.text("ab.*", max_size=6), max_size=3))
+def test_tables_are_those_whose_whole_name_fits(names: set[str], patterns: list[str]) -> None:
+    expected = {name for name in names for pattern in patterns if starred(pattern).fullmatch(name)}
+    assert TableSizes(dict.fromkeys(names, 1)).named(patterns) == expected

@@ -1,7 +1,7 @@
 """How much the tables of a name or pattern take together. Pure."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
@@ -26,15 +26,29 @@ class TableSizes:
         for pattern in patterns:
             if _WILD not in pattern:
                 found |= {pattern} & self._sizes.keys()
-                continue
-            namespace = pattern.partition(".")[0]
-            among = self._sizes if _WILD in namespace else self._by_namespace.get(namespace, ())
-            found.update(name for name in among if starred(pattern).fullmatch(name))
+            elif among := self._among(pattern):
+                fits = starred(pattern).fullmatch
+                found.update(filter(fits, among))
         return found
 
+    def _among(self, pattern: str) -> Sequence[str]:
+        """Few tables that all those are among which fit a pattern: they begin as it does, or end so."""
+        begin, end = pattern.partition(_WILD)[0], pattern.rpartition(_WILD)[2]
+        some, others = _beginning(self._forwards, begin), _beginning(self._backwards, end[::-1])
+        if some.stop - some.start <= others.stop - others.start:
+            return self._forwards[some]
+        return [name[::-1] for name in self._backwards[others]]
+
     @cached_property
-    def _by_namespace(self) -> Mapping[str, list[str]]:
-        found: defaultdict[str, list[str]] = defaultdict(list)
-        for name in self._sizes:
-            found[name.partition(".")[0]].append(name)
-        return found
+    def _forwards(self) -> list[str]:
+        return sorted(self._sizes)
+
+    @cached_property
+    def _backwards(self) -> list[str]:
+        return sorted(name[::-1] for name in self._sizes)
+
+
+def _beginning(names: Sequence[str], begin: str) -> slice:
+    """Where those of sorted names are that begin so."""
+    first = bisect_left(names, begin)
+    return slice(first, bisect_right(names, begin, first, key=lambda name: name[: len(begin)]))

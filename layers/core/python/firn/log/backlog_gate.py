@@ -207,7 +207,7 @@ def _too_large(stream: str, writer: "Writer", limit: int, stored: int) -> Backlo
         "storage_full",
         f"nothing was taken: the tables of the writer {writer.name} take {stored / 1e6:,.3f} MB, and the limit is "
         f"{limit / 1e6:,.3f} MB (streams.{stream}.writers.{writer.name}.storage in firn.yaml); what was accepted is "
-        "kept. Raise it, or delete rows otherwise; send the same again then",
+        "kept. Raise it, or delete rows otherwise and `firn compact` the tables; send the same again then",
         STORAGE_RETRY_SECONDS,
     )
 

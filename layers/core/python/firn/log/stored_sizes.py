@@ -15,7 +15,9 @@ def stored_sizes(store: Store, streams: Iterable[str]) -> dict[str, int]:
     names = list(streams)
     known = table_health.read_all(store, names)
     found = {name: one.bytes + one.delete_bytes for name, one in known.items()}
-    for cut in filter(None, [cuts.last(store, stream) for stream in names]):
-        sizes, at = cut.sizes.items(), cut.made_at
-        found |= {name: size for name, size in sizes if name not in known or known[name].measured_at < at}
-    return found
+    there = filter(None, [cuts.last(store, stream) for stream in names])
+    for cut in sorted(there, key=lambda one: one.made_at):
+        gone = dict.fromkeys(cut.progress.keys() - cut.tables.keys(), 0)  # it has come so far, and is not there
+        told = (gone | cut.sizes).items()
+        found |= {name: size for name, size in told if name not in known or known[name].measured_at < cut.made_at}
+    return {name: size for name, size in found.items() if size}
