@@ -19,6 +19,7 @@ from firn.changes.placement.shard_decision import placed
 from firn.changes.placement.shard_map import Home, ShardMap
 from firn.config.map_document import MapVersion
 from firn.log import cuts, epochs, published_configs, shard_maps
+from firn.tables.shard_names import SHARDS_MAP
 from firn_cli.main import main
 from firn_lake.lake import Lake as Reader
 from firn_spark.tables import fence
@@ -310,3 +311,22 @@ def test_maps_are_listed_and_changed_by_command(
     assert {one["id"] for one in lake.rows("s1.orders")} == {10, 11, 13, 14, 50, 61}
     assert firn("list")[0]["in_use"] == 4
     assert firn("move", REST, "s1", "s2.orders")["version"] == 5
+
+
+def test_a_map_that_a_catalog_has_expired_is_read_from_the_log_and_told_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lake = lake_of(spark, tmp_path)
+    events = [event("u", 100 + n, {"id": n % 4, "w": "ab"[n % 2], "v": f"v{n}", "n": n}) for n in range(8)]
+    lake.land(events[:4])
+    change_map(lake, lambda now: move(now, "a", Home("apart.orders")))
+    lake.land(events[4:5])
+    lake.land(events[5:6])
+    rest = lake.catalog.load_table(tuple(REST.split(".")))
+    old = [one.snapshot_id for one in rest.snapshots() if one.snapshot_id != rest.metadata.current_snapshot_id]
+    rest.maintenance.expire_snapshots().by_ids(old).commit()
+    for n in (6, 7):
+        lake.land(events[n : n + 1])
+        assert check(lake, events[: n + 1]) == 2
+    (told_by,) = (one for one in rest.refresh().snapshots() if SHARDS_MAP in one.summary.additional_properties)
+    assert told_by.parent_snapshot_id not in old
