@@ -172,7 +172,8 @@ def _change(
         before = known if known is not None and known.number > before.number else before
         after = change(before.map, of)
         made = before.next(after, layout.instant(datetime.now(UTC)), why)
-        taken = shard_changes.fed_by_others(config, before, after) or not_free(catalog, before, after)
+        others = shard_maps.of_others(store, config, rule.to)
+        taken = shard_changes.fed_by_others(config, before, after, others) or not_free(catalog, before, after)
         if taken:
             raise ValueError(taken)
     except ValueError as error:
