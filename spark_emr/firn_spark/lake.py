@@ -23,9 +23,9 @@ from firn.log.generations import Generations
 from firn.log.store import Store
 from firn.sinks.file_rows import FileRows, SinkRange
 from firn.tables.failures import Failure
+from firn.tables.map_in_log import tables_of
 from firn.tables.outcome import Outcome
 from firn.tables.routing import Target
-from firn.tables.shard_cut import map_of
 from firn.tables.table_state import TableState
 from firn.views.cut import ViewCut
 from firn_spark import session as sessions
@@ -171,7 +171,7 @@ class SparkLake:
             known = table_health.read(self._store, stream)
             cold = fence(self._store, table, care)
             turns = []
-            places = made.tables.values() if (made := map_of(found.state)) else ()
+            places = tables_of(self._store, stream, table, found.state)
             shards = [one for name in places if name != table and (one := self._tables.load(name))]
             for shard in shards:
                 yield from self._expired(shard, care, now)

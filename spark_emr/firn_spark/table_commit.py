@@ -21,7 +21,7 @@ from firn.errors import TransientError
 from firn.log.epochs import Epoch
 from firn.log.job_progress import Stage
 from firn.log.store import Store
-from firn.tables import bloom_filters, file_properties, joined_snapshots, partition_policy, shard_cut
+from firn.tables import bloom_filters, file_properties, joined_snapshots, map_in_log, partition_policy, shard_cut
 from firn.tables.batch_facts import TableFacts
 from firn.tables.failures import Failure
 from firn.tables.joined_snapshots import By
@@ -302,7 +302,7 @@ class Committer:
         table = tables.load(target.name)
         if table is None:
             raise LostRace(f"{target.name} was dropped while its rows were looked up") from why
-        places = made.tables.values() if (made := shard_cut.map_of(table.state)) else (target.name,)
+        places = map_in_log.tables_of(self._context.store, self._context.stream, target.name, table.state)
         some = [one for one in (facts_beside(tables, table), *map(tables.load, places)) if one is not None]
         return foreign_files.rewrite(spark, tables, some, self._context.stream, why.paths)
 

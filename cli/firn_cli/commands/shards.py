@@ -60,7 +60,8 @@ def list_shards(
             if rule.shard is None or wanted not in (None, rule):
                 continue
             made = shard_maps.read(store, stream.name, rule.to, rule.shard, versions.get(rule.to, 1))
-            told.append((rule.to, stream.name, map_in_use(catalog, rule.to), made, shards_of(catalog, made)))
+            in_use = map_in_use(catalog, rule.to, store, stream.name)
+            told.append((rule.to, stream.name, in_use, made, shards_of(catalog, made)))
     if as_json:
         print_json(
             [
@@ -166,12 +167,13 @@ def _change(
     try:
         stream, rule, of = shard_changes.find(config, table)
         number = shard_maps.newest(store, stream).get(rule.to, 1)
-        known = map_of_rest(catalog, rule.to)
+        known = map_of_rest(catalog, rule.to, store, stream.name)
         before = shard_maps.read(store, stream.name, rule.to, of, number)
         before = known if known is not None and known.number > before.number else before
         after = change(before.map, of)
         made = before.next(after, layout.instant(datetime.now(UTC)), why)
-        taken = shard_changes.fed_by_others(config, before, after) or not_free(catalog, before, after)
+        others = shard_maps.of_others(store, config, rule.to)
+        taken = shard_changes.fed_by_others(config, before, after, others) or not_free(catalog, before, after)
         if taken:
             raise ValueError(taken)
     except ValueError as error:

@@ -13,7 +13,7 @@ from firn.config.names import TableName
 from firn.config.sharding import Sharding
 from firn.errors import TerminalError, TransientError
 from firn.log import shard_maps
-from firn.tables import ownership, shard_cut
+from firn.tables import map_in_log, ownership, shard_cut
 from firn.tables.planning import ColumnPlan
 from firn.tables.shard_cut import At
 from firn.tables.table_state import EPOCH, HELD_IDS
@@ -88,10 +88,11 @@ class ShardTable:
 
 @dataclass(frozen=True)
 class Maps:
-    """The map of the cut, and that of the range."""
+    """The map of the cut, and that of the range. `lost`: whether none of the rest's snapshots has that of the cut."""
 
     before: MapVersion
     after: MapVersion
+    lost: bool = False
 
 
 def sharding_of(one: TableCommit) -> Sharding:
@@ -105,8 +106,9 @@ def maps_of(one: TableCommit) -> Maps:
     """The map that the newest snapshot of the rest is under, and that of all epochs of the range. Raises TerminalError,
     StorageUnavailable."""
     shards, context, name = sharding_of(one), one.context, str(one.target.name)
+    ancestry = one.table.state.ancestry if one.table else ()
     try:
-        before = shard_cut.map_in(one.table.state.ancestry if one.table else (), shards)
+        before = map_in_log.map_by_rule(context.store, context.stream, ancestry, shards)
     except ValueError as why:
         raise TerminalError(f"{why}; roll {name} back to before it was written") from why
     named = {max(before.number, epoch.shards.get(name, 1)) for n, epoch in context.epochs.items() if n > one.above}
@@ -114,9 +116,9 @@ def maps_of(one: TableCommit) -> Maps:
         raise TerminalError(f"epochs of versions {sorted(named)} of the map of {name} are in one part of a range")
     number = max(named, default=before.number)
     if number == before.number:
-        return Maps(before, before)
+        return Maps(before, before, map_in_log.is_lost(ancestry))
     after = shard_maps.read(context.store, context.stream, name, shards, number)
-    return Maps(before, after)
+    return Maps(before, after, map_in_log.is_lost(ancestry))
 
 
 def shard_tables(one: TableCommit, maps: Maps) -> list[ShardTable]:

@@ -161,7 +161,8 @@ class ShardedMirror:
 
     def told(self, at: Mapping[str, At]) -> dict[str, str]:
         """What the rest's snapshot says of the others, and of the map that they are under."""
-        return shard_cut.summary(at, self._maps.after, self._maps.before.number)
+        maps = self._maps
+        return shard_cut.summary(at, maps.after, 0 if maps.lost else maps.before.number)
 
     def admit(self, decided: ShardedDecision) -> tuple[str, ...]:
         """Lists the tenants that this range leaves in the rest, for epochs that are sealed from now on, before they are

@@ -21,6 +21,7 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
 from firn.errors import TransientError, UnknownOutcome
+from firn.maintenance.expiry import newest_counts
 from firn.tables.table_state import EPOCH
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.metadata_cache import KNOWN
@@ -127,13 +128,15 @@ def unmoved(before: Table, now: Table, alterations: int = 0) -> Table:
 def carry(spark: SparkSession, table: Table, told: Mapping[str, str]) -> None:
     """Adds a snapshot of nothing, which says what the table's snapshots have told up to the one in `table.state`.
 
-    What is committed meanwhile counts as it does (the highest epoch is the progress). But where the table was rolled
-    back, this would tell of epochs that are no longer in it, and is refused.
+    What is committed meanwhile counts as it does (the highest epoch is the progress), but where the newest snapshot
+    alone counts (of shards and views): then this is refused. And where the table was rolled back, it would tell of
+    epochs that are no longer in it, and is refused.
     Raises LostRace, CommitUnknown, or what the catalog says.
     """
     if table.state.snapshot_id is None:
         raise LostRace(f"{table.name} has no snapshot any more")
-    _land(spark, table, table.java.newAppend(), (), told, _Follows(table.state.snapshot_id))
+    rule = _Stands if any(map(newest_counts, told)) else _Follows
+    _land(spark, table, table.java.newAppend(), (), told, rule(table.state.snapshot_id))
 
 
 def _land(

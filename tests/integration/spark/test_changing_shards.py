@@ -6,6 +6,7 @@ import random
 import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,15 +19,20 @@ from firn.changes.placement.map_changes import merge, move, split_values
 from firn.changes.placement.shard_decision import placed
 from firn.changes.placement.shard_map import Home, ShardMap
 from firn.config.map_document import MapVersion
+from firn.config.names import TableName
 from firn.log import cuts, epochs, published_configs, shard_maps
+from firn.maintenance import expiry as expiry_rules
+from firn.tables.shard_names import SHARDS_MAP
 from firn_cli.main import main
 from firn_lake.lake import Lake as Reader
+from firn_spark.maintenance.expiry import expire_all
 from firn_spark.tables import fence
+from firn_spark.tables.evolve import Tables
 from tests.integration.spark.committing import Died
 from tests.integration.spark.dying_jobs import delivered
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import event
-from tests.integration.spark.test_shard_commits import CONFIG, KINDS, TENANTS, lake_of, told
+from tests.integration.spark.test_shard_commits import CONFIG, FEW, KINDS, TENANTS, lake_of, told
 from tests.integration.spark.test_specification import change
 from tests.property.random_shards import next_map
 from tests.soak import LONG, SEED, few_cases
@@ -289,3 +295,56 @@ def test_maps_are_listed_and_changed_by_command(
     assert {one["id"] for one in lake.rows("s1.orders")} == {10, 11, 13, 14, 50, 61}
     assert firn("list")[0]["in_use"] == 4
     assert firn("move", REST, "s1", "s2.orders")["version"] == 5
+
+
+def test_a_map_that_a_catalog_has_expired_is_read_from_the_log_and_told_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lake = lake_of(spark, tmp_path)
+    events = [event("u", 100 + n, {"id": n % 4, "w": "ab"[n % 2], "v": f"v{n}", "n": n}) for n in range(8)]
+    lake.land(events[:4])
+    change_map(lake, lambda now: move(now, "a", Home("apart.orders")))
+    lake.land(events[4:5])
+    lake.land(events[5:6])
+    rest = lake.catalog.load_table(tuple(REST.split(".")))
+    old = [one.snapshot_id for one in rest.snapshots() if one.snapshot_id != rest.metadata.current_snapshot_id]
+    rest.maintenance.expire_snapshots().by_ids(old).commit()
+    for n in (6, 7):
+        lake.land(events[n : n + 1])
+        assert check(lake, events[: n + 1]) == 2
+    (told_by,) = (one for one in rest.refresh().snapshots() if SHARDS_MAP in one.summary.additional_properties)
+    assert told_by.parent_snapshot_id not in old
+
+
+def test_what_expiry_carries_on_is_never_where_shards_were_before(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job begins as another one, which lets old snapshots of the rest go, has looked at them."""
+    lake = lake_of(spark, tmp_path)
+    events = [event("u", 100 + n, {"id": n % 4, "w": [None, "a"][n % 2], "v": f"v{n}", "n": n}) for n in range(8)]
+    lake.land(events[:5])
+    change_map(lake, lambda now: move(now, "a", Home("apart.orders")))
+    for n in (5, 6, 7):
+        lake.land(events[n : n + 1])
+    carry = fence.carry
+
+    def late(*arguments: Any) -> None:
+        events.append(event("u", 200, {"id": 0, "w": "a", "v": "moved", "n": 0}))
+        lake.land(events[-1:])
+        carry(*arguments)
+
+    monkeypatch.setattr(expiry_rules, "FEWEST_SNAPSHOTS", 1)
+    monkeypatch.setattr(expiry_rules, "LEAST", 1)
+    monkeypatch.setattr(fence, "carry", late)
+    rest = Tables(lake.spark).load(TableName.parse(REST))
+    assert rest is not None
+    with suppress(fence.LostRace):
+        list(expire_all(lake.spark, lake.store, rest, FEW, datetime.now(UTC) + timedelta(days=1)))
+    assert len(events) == 9
+    assert check(lake, events) == 2
+    events.append(event("u", 300, {"id": 1, "w": "b", "v": "then", "n": 1}))
+    lake.land(events[-1:])
+    assert check(lake, events) == 2
+    table = lake.catalog.load_table(tuple(REST.split(".")))
+    whole = Reader(lake.catalog, lambda: lake.store).table("spec.orders").read().pylist()
+    assert {row["id"]: row["v"] for row in whole} == {0: "moved", 1: "then", 2: "v6", 3: "v7"}, table.history()

@@ -15,6 +15,7 @@ from firn.changes.placement.map_changes import merge, move, split
 from firn.changes.placement.shard_map import Bands, Home, ShardMap
 from firn.changes.placement.shard_values import bound_of
 from firn.config.map_document import MapVersion
+from firn.log.store import open_store
 from firn_lake.catalogs.catalog import open_catalog
 from firn_lake.shard_moves import map_in_use, moved, not_free, shards_of
 
@@ -67,7 +68,8 @@ def test_rows_are_counted_by_where_they_would_be(tmp_path: Path, kind: Type, low
         ("s1", 3, "s1.t"),
         ("rest", 1, "rest.t"),
     ]
-    assert map_in_use(catalog, "rest.t") is None, "it is no table of shards"
+    store = open_store(f"file://{tmp_path}/staging")
+    assert map_in_use(catalog, "rest.t", store, "shop") is None, "it is no table of shards"
     taken = not_free(catalog, MapVersion(ranges(kind)), before)
     assert taken == "s1.t is there already, and no shard of rest.t; write another name"
     catalog.close()

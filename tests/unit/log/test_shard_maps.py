@@ -43,6 +43,9 @@ def test_a_version_is_made_once_and_epochs_name_the_newest() -> None:
     assert shard_maps.read(store, "shop", RULE.to, RULE.shard, 2).map.of("a") == "a"
     assert shard_maps.read(store, "shop", RULE.to, RULE.shard, 1).map == RULE.shard.map
     assert shard_maps.ever(store, SHOP) == {"a.orders", "rest.orders"}
+    every = shard_maps.of_others(store, parse(TEXT), "none")
+    assert every == {"rest.orders": {"a.orders", "rest.orders"}, "x.rest Lots": frozenset()}
+    assert shard_maps.of_others(store, parse(TEXT), RULE.to).keys() == {"x.rest Lots"}
     for path in (
         "shards/shop/rest.orders/x.json",
         "shards/shop/other.t/00000000000000000009.json",

@@ -19,6 +19,10 @@ streams:
     tables:
       public.orders: {to: '{shard}.orders', key: [id], columns: {w: string}, shard: {by: tenant(w), tenants: [a]}}
       public.plain: {to: b.orders}
+  web:
+    tables:
+      hits: {to: '{shard}.hits', key: [id], columns: {w: string}, shard: {by: tenant(w), most: 9}}
+      more: {to: '{shard}.more', key: [id], columns: {w: string}, shard: {by: tenant(w), tenants: [a]}}
 """)
 
 
@@ -41,7 +45,7 @@ def test_shards_are_split_by_what_their_map_has() -> None:
         (lambda: move(TENANTS.map, "a", "x." + "y" * 300), "a table's name has at most"),
         (
             lambda: find(CONFIG, "b.orders"),
-            "'b.orders' names no table of several shards; there are: rest.orders, shop",
+            "'b.orders' names no table of several shards; there are: rest.hits, rest.more, rest.orders, shop",
         ),
     ],
 )
@@ -61,6 +65,17 @@ def test_a_table_that_another_rule_feeds_is_no_shard() -> None:
     assert fed_by_others(CONFIG, now, move(now.map, "a", "x.y")) is None
     told = fed_by_others(CONFIG, now, move(now.map, "a", "b.orders"))
     assert told == "b.orders is fed by public.plain of shop; write another name"
+
+
+def test_a_table_that_is_a_shard_by_another_map_or_may_become_one_is_none_of_this() -> None:
+    _, _, shards = find(CONFIG, "rest.orders")
+    now, others = MapVersion(shards.map), {"rest.more": frozenset({"x.y"})}
+    for to, told in (
+        ("X.y", "X.y is a shard of rest.more; write another name"),
+        ("b.hits", "b.hits may become a shard of rest.hits; write another name"),
+        ("B.hits", None), ("b.more", None), ("x.z", None), ("b.others", None),
+    ):  # fmt: skip
+        assert fed_by_others(CONFIG, now, move(now.map, "a", to), others) == told
 
 
 def test_what_all_shards_are_read_as_is_no_shard() -> None:

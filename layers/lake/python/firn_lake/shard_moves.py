@@ -12,7 +12,8 @@ from firn.changes.placement.map_changes import copies
 from firn.changes.placement.shard_map import Listed, ShardMap
 from firn.config.map_document import MapVersion
 from firn.config.names import TableName
-from firn.tables.shard_cut import map_of
+from firn.log.store import Store
+from firn.tables.map_in_log import map_under
 from firn.tables.shard_names import SHARD_OF
 from firn_lake.fresh.pending_table import state_of
 from firn_lake.tables import summarize
@@ -115,18 +116,18 @@ def _values(shards: ShardMap, name: str) -> str:
     return ", ".join([*found, *(["all others"] if name == shards.rest else [])])
 
 
-def map_of_rest(catalog: "Catalog", rest: str) -> MapVersion | None:
+def map_of_rest(catalog: "Catalog", rest: str, store: Store, stream: str) -> MapVersion | None:
     """The map that the rows of a table are under, by the newest snapshot of its rest; None if it is not made yet.
-    Raises ValueError."""
+    Raises as map_under."""
     place = TableName.parse(rest).identifier
     if not catalog.table_exists(place):
         return None
-    return map_of(state_of(catalog.load_table(place)))
+    return map_under(store, stream, state_of(catalog.load_table(place)))
 
 
-def map_in_use(catalog: "Catalog", rest: str) -> int | None:
+def map_in_use(catalog: "Catalog", rest: str, store: Store, stream: str) -> int | None:
     """Its number; None if there is none."""
-    found = map_of_rest(catalog, rest)
+    found = map_of_rest(catalog, rest, store, stream)
     return None if found is None else found.number
 
 

@@ -11,8 +11,9 @@ from firn.config.table_sizes import TableSizes
 from firn.log import cuts, epochs, layout
 from firn.quarantine import rules as rules
 from firn.quarantine.rules import High
+from firn.tables.map_in_log import map_under
 from firn.tables.outcome import COUNTS, Outcome
-from firn.tables.shard_cut import cut_in, map_of
+from firn.tables.shard_cut import cut_in
 from firn.tables.table_state import TableState, epoch_of
 
 
@@ -98,7 +99,7 @@ def _shards(work: Work, there: Mapping[TableName, TableState]) -> dict[str, int]
         state = None if rule.shard is None else there.get(TableName.parse(rule.to))
         if state is None:
             continue
-        made = map_of(state)
+        made = map_under(work.store, work.stream, state)
         places = made.tables if made else {}
         named = cut_in(state.ancestry, work.stream)
         found |= {str(places[name]): at.snapshot for name, at in named.items() if name in places}

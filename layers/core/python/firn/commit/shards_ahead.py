@@ -9,7 +9,8 @@ from firn.commit.lake import Lake
 from firn.config.names import TableName
 from firn.log import epochs
 from firn.log.store import Store
-from firn.tables import ownership, shard_cut
+from firn.tables import ownership
+from firn.tables.map_in_log import map_under
 from firn.tables.table_state import TableState
 
 
@@ -33,7 +34,7 @@ def _with_shards(work: Work) -> Work:
     found = {}
     for rest, rule in mine.items():
         state = work.states.get(rest)
-        known = shard_cut.map_of(state) if state is not None else None
+        known = map_under(work.store, work.stream, state) if state is not None else None
         names = shards_beside(work.store, replace(work.settings, tables=(rule,)))
         found[rest] = _states(work, names | (known.ever - {rule.to} if known is not None else frozenset()))
     return replace(work, shards=found)

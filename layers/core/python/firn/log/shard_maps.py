@@ -3,6 +3,7 @@ changed. The first follows from firn.yaml and has none. Each epoch names the one
 and its rows are under that."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -15,7 +16,7 @@ from firn.log.store import Store, get, paths, put_if_absent
 
 if TYPE_CHECKING:
     from firn.config.map_document import MapVersion
-    from firn.config.model import StreamConfig
+    from firn.config.model import Config, StreamConfig
     from firn.config.sharding import Sharding
 
 _PREFIX: Final = "shards"  # /{stream}/{slug of the rest, with a dot for its slash}/{version}.json
@@ -69,6 +70,14 @@ def ever(store: Store, settings: "StreamConfig") -> frozenset[str]:
         if rule.shard is not None and rule.to in versions:
             found |= read(store, settings.name, rule.to, rule.shard, versions[rule.to]).ever
     return frozenset(found)
+
+
+def of_others(store: Store, config: "Config", but: str) -> dict[str, frozenset[str]]:
+    """The same of all streams, by each rest's name, without the table of the rest `but`."""
+    return {
+        rule.to: ever(store, replace(stream, tables=(rule,)))
+        for stream in config.streams.values() for rule in stream.tables if rule.shard is not None and rule.to != but
+    }  # fmt: skip
 
 
 def may_serve(settings: "StreamConfig | None", begun: Epoch, other: Epoch) -> bool:

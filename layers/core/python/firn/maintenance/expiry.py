@@ -145,8 +145,14 @@ def _hear(found: dict[str, str], summary: Mapping[str, str]) -> None:
             found[name] = str(max(int(value), int(found.get(name, 0))))
         elif name in (NEWEST, TRUNCATED):
             found[name] = max(value, found.get(name, ""))
-        elif name in (CREATES, SHARDS_AT, SHARDS_MAP, SHARDS_VERSION) or name.startswith(OF_VIEW):
+        elif name == CREATES or newest_counts(name):
             found[name] = value
+
+
+def newest_counts(name: str) -> bool:
+    """Whether of what summaries say under a name that of the newest snapshot alone counts: a later one that says what
+    was before would take it back."""
+    return name in (SHARDS_AT, SHARDS_MAP, SHARDS_VERSION) or name.startswith(OF_VIEW)
 
 
 def plan(

@@ -1,6 +1,6 @@
 """What `firn shards` makes of a map: the next version of it, or why there is none (docs/adr/0104-shards.md). Pure."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from firn.changes.placement import map_changes
@@ -58,9 +58,11 @@ def move(now: ShardMap, shard: str, to: str) -> ShardMap:
     return map_changes.move(now, shard, Home(str(table)))
 
 
-def fed_by_others(config: Config, before: MapVersion, after: ShardMap) -> str | None:
-    """A new table of the map that another rule of the configuration feeds, or that all shards of a table are read as,
-    in words; None if there is none."""
+def fed_by_others(
+    config: Config, before: MapVersion, after: ShardMap, maps: Mapping[str, Collection[str]] | None = None
+) -> str | None:
+    """A new table of the map that another rule of the configuration feeds or may come to feed, or that all shards of a
+    table are read as, in words; None if there is none. `maps`: the tables of the shards of others, by their rests."""
     wholes = {Home(str(one.name)).place: one for one in whole_tables(config).values()}
     for home in after.homes.values():
         if home.table in before.ever:
@@ -68,8 +70,21 @@ def fed_by_others(config: Config, before: MapVersion, after: ShardMap) -> str | 
         if home.place in wholes:
             one = wholes[home.place]
             return f"{one.name} is what all shards of {one.rest} are read as; write another name"
+        if met := next((rest for rest, tables in (maps or {}).items() if home.place in _places(tables)), None):
+            return f"{home.table} is a shard of {met}; write another name"
         table = TableName.parse(home.table)
+        for rule in (rule for stream in config.streams.values() for rule in stream.tables if rule.shard):
+            if rule.to != before.map.homes[before.map.rest].table and _may_admit(rule.shard, table):
+                return f"{table} may become a shard of {rule.to}; write another name"
         for stream in config.streams.values():
             if (other := next((rule for rule in stream.targets if rule.to and rule.feeds(table)), None)) is not None:
                 return f"{table} is fed by {other.source or other.to} of {stream.name}; write another name"
     return None
+
+
+def _places(tables: Collection[str]) -> set[tuple[str, str]]:
+    return {Home(one).place for one in tables}
+
+
+def _may_admit(shards: Sharding | None, table: TableName) -> bool:
+    return shards is not None and shards.most > 0 and shards.by == "tenant" and shards.may_hold(table)

@@ -91,14 +91,24 @@ def sharding_in(properties: Mapping[str, str]) -> Sharding | None:
 
 def map_of(state: TableState) -> MapVersion | None:
     """The map that the rest's table is under, by what it says of itself; None of another table. Raises ValueError."""
-    first = sharding_in(state.properties)
-    return None if first is None else map_told(state.ancestry, first)
+    first = first_of(state)
+    return None if first is None else map_in(state.ancestry, first)
+
+
+def first_of(state: TableState) -> Sharding | None:
+    """How a table is sharded, as its rest's says it, for the map that it is under; None of another table."""
+    found = sharding_in(state.properties)
+    return None if found is None else _for(state.ancestry, found)
 
 
 def map_told(ancestry: Sequence[Mapping[str, str]], first: Sharding) -> MapVersion:
     """map_in for who has no firn.yaml. `first`: what the rest's table says of itself. Raises ValueError."""
+    return map_in(ancestry, _for(ancestry, first))
+
+
+def _for(ancestry: Sequence[Mapping[str, str]], first: Sharding) -> Sharding:
     is_first = version_in(ancestry) == 1  # else the column may have been promoted since
-    return map_in(ancestry, first if is_first else replace(first, kind=None))
+    return first if is_first else replace(first, kind=None)
 
 
 def map_in(ancestry: Sequence[Mapping[str, str]], of: Sharding) -> MapVersion:
