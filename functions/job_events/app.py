@@ -36,11 +36,11 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     config = current()
     name, used = EmrJobs(settings).ended(run)
     stream = stream_of(name)
-    now = datetime.now(UTC)
+    ended = _ended(event)
     if stream is not None:
-        tenant_rounds.count_job(store, config, stream, run, used, now, logger)
+        tenant_rounds.count_job(store, config, stream, run, used, ended, logger)
     elif name.startswith(launcher.PREFIX):
-        job_account.note(store, job_account.CARE, run, used, month_of(now))
+        job_account.note(store, job_account.CARE, run, used, month_of(ended))
     if state == "FAILED" and name.startswith(launcher.PREFIX):
         scheduled_rounds.count(Metric.JOB_FAILED, "care", 1)
         logger.error("a job that cares for tables failed", extra={"run": run, "reason": detail.get("stateDetails")})
@@ -53,3 +53,11 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     # A stream that firn.yaml names no more has nothing that could go on.
     names = [name for name in config.sharing(stream) if name in config.streams]
     return {"streams": scheduled_rounds.run(names, settings, store, config, logger)}
+
+
+def _ended(event: Mapping[str, Any]) -> datetime:
+    """When the run ended, which is the same however late or often that is told; now, if it is not said."""
+    try:
+        return datetime.fromisoformat(str(event.get("time"))).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return datetime.now(UTC)

@@ -22,6 +22,7 @@ from firn_spark.tables.objects import DataFile
 T = TypeVar("T")
 
 _LEAST_ROWS: Final = 1_000  # for each row that is wanted: with fewer, nearly all pages would be read
+_FOOTER_ROWS: Final = 8  # for each byte of a footer: of a file with fewer, columns are read sooner than its footer here
 _MOST: Final = 0.6  # of a column's bytes: with more, all of it is read at no more cost
 _TAIL: Final = 64 * 1024  # bytes before the footer, in which the page index is as a rule
 _MAGIC: Final = b"PAR1"
@@ -82,7 +83,7 @@ def with_values(file: pq.ParquetFile, group: int, name: str, wanted: Sequence[An
 
 
 def _tried(file: pq.ParquetFile, group: int, name: str, what: Callable[["_Column"], T | None]) -> T | None:
-    if not isinstance(file, DataFile):
+    if not isinstance(file, DataFile) or file.metadata.serialized_size * _FOOTER_ROWS > file.metadata.num_rows:
         return None
     try:
         if file.pages is None:

@@ -77,6 +77,15 @@ def test_what_a_run_used_is_noted_once_and_of_no_job_of_others(app: ModuleType, 
     assert job_account.total(store, "shop", "2020-01") == Resources()
 
 
+def test_a_run_is_of_the_month_in_which_it_ended_whenever_that_is_told(app: ModuleType, store: FaultyStore) -> None:
+    for at in ("2025-12-31T23:59:59Z", "2025-12-31T23:59:59Z", "2026-01-01T00:30:00+01:00"):
+        app.handler(ended() | {"time": at}, None)
+    app.handler(ended("00care") | {"time": "then"}, None)
+    assert job_account.total(store, "shop", "2025-12") == Resources(120, 480)
+    assert job_account.total(store, CARE, month_of(datetime.now(UTC))) == Resources(120, 480)
+    assert len(paths(store, "usage/jobs")) == 2
+
+
 def test_the_same_event_twice_starts_one_run(app: ModuleType, store: FaultyStore) -> None:
     stage(store, "shop", "orders")
     app.handler(ended(), None)

@@ -76,6 +76,24 @@ def test_a_clock_that_is_a_day_ahead_gives_nobody_a_day_without_end(store: Store
         check(store, "acme", 10, day)
 
 
+@pytest.mark.parametrize("damaged", [1, 99, 100, 101])
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_damaged_link_ends_no_counting_and_the_one_before_counts(
+    another: Callable[[], None], damaged: int, *, is_new: bool
+) -> None:
+    store = MemoryStore()
+    for _ in range(damaged - 1):
+        add(store, "acme", 1, NOON)
+    known = dict(query_usage._known.of(store))
+    add(store, "acme", 1, NOON)
+    put(store, reader_link("acme", MONTH, damaged), b"")
+    another()
+    query_usage._known.of(store).update({} if is_new else known)
+    add(store, "acme", 1, NOON)
+    assert used_in(store, "acme", MONTH).seconds == damaged
+    assert query_usage._owed.of(store) == {}
+
+
 def test_functions_that_answer_at_once_lose_nothing_of_each_other(store: Store, another: Callable[[], None]) -> None:
     def many(_: int) -> None:
         for _ in range(10):

@@ -145,6 +145,17 @@ def test_a_part_of_a_nested_column_and_most_rows_are_read_as_a_whole() -> None:
         assert page_index.with_values(file, 0, "id", [1]) is None
 
 
+def test_the_footer_of_a_wide_file_is_not_gone_through_for_a_few_values() -> None:
+    """It takes Python a thousand times as long as Arrow takes to read the column."""
+    rows = pa.table({f"c{n}": pa.array(range(20_000), pa.int64()) for n in range(100)})
+    out = pa.BufferOutputStream()
+    pq.write_table(rows, out, write_page_index=True, max_rows_per_page=100, use_dictionary=False, row_group_size=2_000)
+    with Counted(pa.BufferReader(out.getvalue())) as file:
+        assert page_index.of_rows(file, 0, "c3", pa.array([5], pa.int64())) is None
+        assert RowGroup(file, 1, {"id": "c3"}).candidates(KEYS[:1], [pa.array([2_005])]).to_pylist() == [5]
+        assert file.asked == 0
+
+
 def test_a_damaged_index_is_no_index() -> None:
     out = pa.BufferOutputStream()
     pq.write_table(TABLE.select(["id", "text"]), out, write_page_index=True, max_rows_per_page=500)

@@ -109,6 +109,8 @@ def test_the_end_of_a_run_tells_whose_it_was(store: Store, capsys: pytest.Captur
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     told = {one["tenant"]: one["firn_tenant_vcpu_seconds"] for one in lines}
     assert told == {"acme": 75.0, "globex": 25.0}
+    count_job(store, config, "shop", "00z", Resources(100, 400), NOW, log)
+    assert capsys.readouterr().out == "", "it was told before"
     assert job_account.total(store, "shop", "2026-01") == Resources(3100, 12400)
 
 

@@ -9,6 +9,7 @@ allows, and learns of the others' by its own put.
 import logging
 import math
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -132,19 +133,31 @@ def _newest(store: Store, reader: str, month: str) -> _Newest:
 
 
 def _look(store: Store, reader: str, month: str, after: _Newest) -> _Newest:
-    """The newest link by a listing, from what is known of it."""
-    if not after.n and (data := get(store, reader_mark(reader, month))) is not None:
-        after = _Newest(max(0, _marked(data) - 1), NOTHING)  # so that the link itself is listed
-    start = reader_link(reader, month, after.n) if after.n else None
-    found = after
-    there = [(n, path) for path in paths(store, reader_prefix(reader, month), start) if (n := layout.number_of(path))]
-    for _, path in sorted(there, reverse=True):
-        data = get(store, path)
-        if data is not None and (used := _read(data, path)) is not None:
-            found = _Newest(max(there)[0], used)
-            break
+    """The newest link by a listing, from what is known of it; of one that can't be read the one before counts."""
+    mark = 0 if after.n else _marked(get(store, reader_mark(reader, month)))
+    there = _links(store, reader, month, after.n or max(0, mark - 1))  # so that the link itself is listed
+    used = _last(store, there)
+    if used is None and mark:
+        there = _links(store, reader, month, 0)
+        used = _last(store, there)
+    found = _Newest(max([after.n, *there]), used or after.used)
     _known.of(store)[reader, month] = found
     return found
+
+
+def _links(store: Store, reader: str, month: str, after: int) -> dict[int, str]:
+    start = reader_link(reader, month, after) if after else None
+    there = paths(store, reader_prefix(reader, month), start)
+    return {n: path for path in there if (n := layout.number_of(path))}
+
+
+def _last(store: Store, there: Mapping[int, str]) -> Used | None:
+    """The newest of these links that can be read."""
+    for n in sorted(there, reverse=True):
+        data = get(store, there[n])
+        if data is not None and (used := _read(data, there[n])) is not None:
+            return used
+    return None
 
 
 def _mark(store: Store, reader: str, month: str, n: int) -> None:
@@ -163,9 +176,9 @@ def _read(data: bytes, path: str) -> Used | None:
         return None
 
 
-def _marked(data: bytes) -> int:
+def _marked(data: bytes | None) -> int:
     try:
-        return _decode_mark(data).n
+        return 0 if data is None else _decode_mark(data).n
     except (msgspec.DecodeError, ValueError):
         return 0
 

@@ -5,6 +5,7 @@ So a month is summed up by listings alone, and the event of a run's end may come
 
 import logging
 import re
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -41,15 +42,17 @@ def billed(run: Mapping[str, Any]) -> Resources:
     return Resources(float(told.get("vCPUHour") or 0) * 3600, float(told.get("memoryGBHour") or 0) * 3600)
 
 
-def note(store: Store, pool: str, run: str, used: Resources, month: str) -> None:
-    """Write down what an ended run used. `pool`: its stream, or CARE. Fails nobody."""
+def note(store: Store, pool: str, run: str, used: Resources, month: str) -> bool:
+    """Write down what an ended run used -> whether it is news, as far as is known, which the object's bytes tell.
+    `pool`: its stream, or CARE. Fails nobody."""
     if not used.vcpu_seconds or not run.isalnum():
-        return
+        return False
     name = f"{run}.{used.vcpu_seconds:.0f}.{used.memory_seconds:.0f}.json"
     try:
-        put_if_absent(store, f"{jobs_prefix(month, pool)}/{name}", b"{}")
+        return put_if_absent(store, f"{jobs_prefix(month, pool)}/{name}", uuid.uuid4().bytes)
     except FirnError as error:
         _log.warning("what the run %s used is not written down: %s", run, error)
+        return True
 
 
 def total(store: Store, pool: str, month: str) -> Resources:

@@ -39,8 +39,7 @@ def count_sent(
 def count_job(store: Store, config: Config, stream: str, run: str, used: Resources, now: datetime, log: Log) -> None:
     """Note what a commit job of the stream used, and print it by tenant, by what was sent this month. Fails nobody."""
     month = month_of(now)
-    job_account.note(store, stream, run, used, month)
-    if not has_tenants(config) or not used.vcpu_seconds:
+    if not job_account.note(store, stream, run, used, month) or not has_tenants(config):
         return
     try:
         accounts = {name: stream_account.read(store, name, month) for name in config.sharing(stream)}
