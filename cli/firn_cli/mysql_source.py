@@ -7,6 +7,7 @@ from typing import Any, Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from firn.errors import ConfigError, TransientError
+from firn_cli import source_tls
 from firn_cli.mysql_types import declaration
 from firn_cli.postgres_source import Address, KeyFrom, Product, Source, SourceColumn, SourceTable, no_password
 
@@ -99,20 +100,10 @@ def _connect(address: Address) -> Any:
             program_name="firn init",
         )
 
-    if address.sslmode == "disable":
-        return connect(None)
-    context = ssl.create_default_context()
-    if address.sslmode != "verify-full":
-        # As PostgreSQL's require and prefer: encrypted, whoever it is.
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    try:
-        return connect(context)
-    except pymysql.err.OperationalError as error:
-        # The server takes no TLS.
-        if address.sslmode != "prefer" or error.args[:1] != (_NO_TLS,):
-            raise
-        return connect(None)
+    def has_no_tls(error: Exception) -> bool:
+        return isinstance(error, pymysql.err.OperationalError) and error.args[:1] == (_NO_TLS,)
+
+    return source_tls.connected(address.sslmode, connect, has_no_tls)
 
 
 _NO_TLS: Final = 2026

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from firn.errors import ConfigError, TransientError
+from firn_cli import source_tls
 
 KeyFrom = Literal["primary key", "replica identity index", "unique key", "none"]
 Product = Literal["PostgreSQL", "MySQL", "MariaDB"]
@@ -134,20 +135,7 @@ def _connect(address: Address) -> Any:
             application_name="firn init",
         )
 
-    if address.sslmode == "disable":
-        return connect(None)
-    context = ssl.create_default_context()
-    if address.sslmode != "verify-full":
-        # What sslmode require and prefer mean to libpq: encrypted, whoever it is.
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    try:
-        return connect(context)
-    except InterfaceError:
-        # The server takes no TLS.
-        if address.sslmode != "prefer":
-            raise
-        return connect(None)
+    return source_tls.connected(address.sslmode, connect, lambda error: isinstance(error, InterfaceError))
 
 
 # Tables whose changes logical replication sends: ordinary and partitioned ones that are logged, are no partition
