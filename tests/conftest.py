@@ -5,10 +5,12 @@ so that a red run is about the change at hand; HYPOTHESIS_PROFILE=soak looks fur
 import atexit
 import gc
 import os
+import sqlite3
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from _pytest.assertion import rewrite
@@ -43,6 +45,42 @@ def models_of_aws_are_read_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(JSONFileLoader, "load_file", lambda _loader, path: read(path))
         yield
+
+
+def pytest_collection_finish() -> None:
+    """What a table's metadata are made of is frozen, and PyIceberg copies it through and through whenever a step of a
+    commit looks at it: most of what a commit costs. In pytest's own process it is shared, until the next step; all
+    processes that tests start copy it. Nor does SQLite wait for the disk there: who is killed loses nothing by that."""
+    if "pyiceberg.table" in sys.modules:
+        from pyiceberg.partitioning import PartitionSpec
+        from pyiceberg.schema import Schema
+        from pyiceberg.table import Transaction
+        from pyiceberg.table.refs import SnapshotRef
+        from pyiceberg.table.snapshots import MetadataLogEntry, Snapshot, SnapshotLogEntry
+        from pyiceberg.table.sorting import SortOrder
+
+        for frozen in (Schema, Snapshot, SnapshotLogEntry, MetadataLogEntry, SnapshotRef, PartitionSpec, SortOrder):
+            assert frozen.model_config["frozen"]
+            frozen.__deepcopy__ = lambda self, _memo=None: self  # type: ignore[method-assign,assignment,misc]
+        Transaction.table_metadata = property(partial(_made_once, Transaction.table_metadata.fget))  # type: ignore[method-assign,assignment]
+    if "sqlalchemy" in sys.modules:
+        from sqlalchemy import Engine, event
+
+        event.listen(Engine, "connect", _wait_for_no_disk)
+
+
+def _made_once(make: Callable[[Any], Any], transaction: Any) -> Any:
+    """The metadata after the steps that it has: made again where there is another step, or another table below."""
+    steps, below = transaction._updates, transaction._table.metadata
+    known = transaction.__dict__.get("_made_once")
+    if known is None or known[0] is not steps or known[1] is not below:
+        known = transaction.__dict__["_made_once"] = (steps, below, make(transaction))
+    return known[2]
+
+
+def _wait_for_no_disk(connection: object, _record: object) -> None:
+    if isinstance(connection, sqlite3.Connection):
+        connection.execute("PRAGMA synchronous = OFF").close()
 
 
 # They start stacks, whose functions and jobs are processes of their own, out of one package that they share: they run
