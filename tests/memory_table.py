@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from firn.changes.merge.decide import Decided, decide, is_fact, look
 from firn.changes.merge.fold import Key, Row, RowChange
-from firn.changes.placement.shard_decision import Decision
+from firn.changes.placement.shard_decision import Decision, Rows
 
 
 @dataclass
@@ -105,7 +104,7 @@ class MemoryShard:
 
 
 def brought(
-    decision: Decision, shard: str, there: Mapping[Key, Row], at_the_cut: Mapping[str, Mapping[Key, Row]], *, ahead: bool
+    decision: Decision, shard: str, there: Mapping[Key, Row], at_the_cut: Mapping[str, Rows], *, ahead: bool
 ) -> tuple[dict[Key, Row], list[Key]]:
     """What one commit writes to a shard that has the rows `there`, and what it removes. `at_the_cut`: the rows of the
     shards of the map before."""

@@ -179,12 +179,6 @@ def _change(
     except ValueError as error:
         raise NoSuchMap(str(error)) from error
     moves = moved(catalog, (known or before).map, after)
-    rows = sum(one.rows for one in moves)
-    if rows > shard_changes.MOST_MOVED:
-        raise NoSuchMap(
-            f"{rows:,} rows would move, and more than {shard_changes.MOST_MOVED:,} at once is not there yet; split "
-            "where fewer do, in several steps"
-        )
     if not dry_run and not shard_maps.put(store, stream.name, rule.to, made):
         raise NoSuchMap(f"somebody else has made version {made.number} of the map of {rule.to} meanwhile; look again")
     if as_json:

@@ -29,10 +29,10 @@ from firn_spark.maintenance.expiry import expire_all
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Tables
 from tests.integration.spark.committing import Died
-from tests.integration.spark.dying_jobs import delivered
+from tests.integration.spark.dying_jobs import FEW, delivered
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import event
-from tests.integration.spark.test_shard_commits import CONFIG, FEW, KINDS, TENANTS, lake_of, told
+from tests.integration.spark.test_shard_commits import CONFIG, KINDS, TENANTS, lake_of, told
 from tests.integration.spark.test_specification import change
 from tests.property.random_shards import next_map
 from tests.soak import LONG, SEED, few_cases
@@ -225,7 +225,7 @@ def test_new_tenants_appear_by_themselves_though_jobs_die_and_names_are_hostile(
         check(lake, done)
     assert newest(lake).map.shards == {"acme", "c", "d1", "rest"}, "there is room for another"
     change_map(lake, lambda now: merge(now, ["d1"], "rest"))
-    monkeypatch.setattr("firn_spark.driver.sharded_mirror.MOST_MOVED", 0)
+    monkeypatch.setattr("firn_spark.driver.shard_tenants.MOST_MOVED", 0)
     lake.land(part := [row(700, 70, "d2"), row(701, 71, "new")])
     assert check(lake, done + part) == newest(lake).number - 1
     assert newest(lake).map.shards == {"acme", "c", "new", "rest"}, "who has many rows in the rest is split off by hand"

@@ -1,7 +1,6 @@
 """What `firn shards` makes of a map: the next version of it, or why there is none (docs/adr/0104-shards.md). Pure."""
 
 from collections.abc import Collection, Mapping
-from typing import Final
 
 from firn.changes.placement import map_changes
 from firn.changes.placement.shard_map import Home, ShardMap
@@ -11,9 +10,6 @@ from firn.config.model import Config, StreamConfig, TableRule
 from firn.config.names import TableName, is_reserved, too_long
 from firn.config.sharding import Sharding
 from firn.config.whole_tables import whole_tables
-
-MOST_MOVED: Final = 1_000_000
-"""Rows that one version may bring to other shards: one process holds them while the job commits them."""
 
 
 def find(config: Config, table: str) -> tuple[StreamConfig, TableRule, Sharding]:

@@ -11,10 +11,10 @@ what the shard holds now, whichever of the jobs that died left it so. For that i
   the fence of each commit keeps out who comes late.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 from firn.changes.merge.decide import Before, Decided, Ground, Memory, decide, look
 from firn.changes.merge.fold import OTHERS, Key, Row, RowChange
