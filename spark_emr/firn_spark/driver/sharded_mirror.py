@@ -25,7 +25,7 @@ from firn.log import shard_maps
 from firn.tables import shard_cut
 from firn.tables.outcome import Outcome
 from firn.tables.shard_cut import At
-from firn.tables.shard_names import SHARDS_AT
+from firn.tables.shard_names import SHARD_PASSED, SHARDS_AT
 from firn.tables.table_state import EPOCH, HELD_IDS
 from firn_spark.driver import shard_tenants
 from firn_spark.driver.shard_passages import Apart, Into, Passages, Passed, Source
@@ -147,7 +147,12 @@ class ShardedMirror:
     def told(self, at: Mapping[str, At]) -> dict[str, str]:
         """What the rest's snapshot says of the others, and of the map that they are under."""
         maps = self._maps
-        return shard_cut.summary(at, maps.after, 0 if maps.lost else maps.before.number)
+        told = shard_cut.summary(at, maps.after, 0 if maps.lost else maps.before.number)
+        return told | self._rows_passed(self.rest.shard.name)
+
+    def _rows_passed(self, shard: str) -> dict[str, str]:
+        rows = sum(one.rows for one in self._passed.get(shard, Passed()).files)
+        return {SHARD_PASSED: str(rows)} if rows else {}
 
     def admit(self, decided: ShardedDecision) -> tuple[str, ...]:
         """As shard_tenants.admit: lists the tenants that this range leaves in the rest. -> their names."""
@@ -228,7 +233,7 @@ class ShardedMirror:
         epochs = (n for n in one.context.epochs if n > one.above)
         settings = shard_cut.under(one.target.rule, one.context.config, self._maps.after.number)
         anew = self._passed[shard.name].anew if shard.name in self._passed else False
-        told = part.summary() | shard_cut.taken(epochs, settings, whole=anew)
+        told = part.summary() | shard_cut.taken(epochs, settings, whole=anew) | self._rows_passed(shard.name)
         spark, stream = one.context.spark, one.context.stream
         if anew:
             replace_all(spark, table, written.files, told, stream)
