@@ -32,7 +32,7 @@ from firn.config.reader import parse
 from firn.tables import shard_cut
 from firn_spark.tables.evolve import Tables
 
-_COLUMNS: Final = (
+COLUMNS: Final = (
     Column("id", Type("long"), required=True), Column("name", Type("string")),
     Column("balance", Type("decimal", precision=18, scale=2)), Column("branch", Type("int")),
     Column("updated_at", Type("timestamptz")), Column("note", Type("string")),
@@ -77,7 +77,7 @@ def base(spark_: SparkSession, rows: int, source: Path, count: int) -> Path:
         for name, table in rule.shard.tables.items():
             properties = {"firn.key": '["id"]', "firn.mode": "mirror", "firn.stream": STREAM}
             properties |= {"firn.source": "public.accounts", **shard_cut.properties(table, rule)}
-            Tables(lake.spark).create(table, lake.warehouse, list(_COLUMNS), MIRROR_METADATA, [], properties)
+            Tables(lake.spark).create(table, lake.warehouse, list(COLUMNS), MIRROR_METADATA, [], properties)
             if name != rule.shard.rest:
                 mine = lake.spark.sql(f"SELECT * FROM loaded WHERE {place} = {name.removeprefix('s')}")
                 mine.writeTo(f"firn.{table}").append()

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from firn.changes.merge.decide import Decided, decide, is_fact, look
 from firn.changes.merge.fold import Key, Row, RowChange
+from firn.changes.placement.shard_decision import Decision, Rows
 
 
 @dataclass
@@ -102,5 +102,21 @@ class MemoryShard:
         self.asked += self.live if keys is None else keys
         return {key: row for key, row in self.live.items() if keys is None or key in keys}
 
-    def holding(self, column: str, fits: Callable[[Any], bool]) -> Mapping[Key, Row]:
-        return {key: row for key, row in self.live.items() if fits(row.values.get(column))}
+
+def brought(
+    decision: Decision, shard: str, there: Mapping[Key, Row], at_the_cut: Mapping[str, Rows], *, ahead: bool
+) -> tuple[dict[Key, Row], list[Key]]:
+    """What one commit writes to a shard that has the rows `there`, and what it removes. `at_the_cut`: the rows of the
+    shards of the map before."""
+    passage = decision.passage(shard, ahead=ahead)
+    come = {
+        key: row
+        for source in sorted(passage.sources)
+        for key, row in at_the_cut[source].items()
+        if decision.passes(shard, key, row)
+    }
+    gone = list(there) if passage.anew else []
+    if passage.loses:
+        gone = [key for key, row in there.items() if key not in decision.rows and not decision.passes(shard, key, row)]
+    step = decision.step(shard, {key: row for key, row in there.items() if key not in gone})
+    return come | dict(step.writes), [*gone, *step.removes]

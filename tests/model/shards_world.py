@@ -11,7 +11,7 @@ from firn.changes.merge.decide import is_fact
 from firn.changes.merge.fold import Key, Row, RowChange, fold
 from firn.changes.placement.shard_decision import Decision, ShardedGround, decide_over, placed
 from firn.changes.placement.shard_map import Home, ShardMap
-from tests.memory_table import MemoryShard, MemoryTable
+from tests.memory_table import MemoryShard, MemoryTable, brought
 from tests.model.shard_lanes import Mark, lanes, spans, standing, whole
 from tests.property.random_shards import next_map, shard_case
 
@@ -168,13 +168,14 @@ class World:
 
 @dataclass
 class Worker:
-    """One job of a lane. `held`: the snapshots that it knows of."""
+    """One job of a lane. `held`: the snapshots that it knows of; `progress`: of those that cuts name, by table."""
 
     world: World
     lane: int
     count: int
     upto: int
     held: set[int] = field(default_factory=set)
+    progress: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def run(self) -> Job:
         """As far as epoch `upto`, a span at a time."""
@@ -195,7 +196,7 @@ class Worker:
             yield lambda facts=facts: world.facts.extend(facts)  # type: ignore[misc]
             taken = [(last, (key, row)) for held in found.shards.values() for key, row in held.rows(deleted).items()]
             yield lambda taken=taken: world.gone.extend(taken)  # type: ignore[misc]
-            mark = yield from self._lane(decision, last)
+            mark = yield from self._lane(decision, last, cut, found)
             if mark is None:
                 return
             yield lambda mark=mark: world.marks.append(mark)  # type: ignore[misc]
@@ -216,6 +217,8 @@ class Worker:
             except KeyError:
                 return None
             held[name] = MemoryShard(found.rows if found else {})
+            if found is not None:
+                self.progress[home.table, found.id] = found.progress
         facts = yield lambda: [one for n, one in world.facts if n <= cut.n]
         gone = yield lambda: [one for n, one in world.gone if n <= cut.n]
         log = world.known(last)
@@ -230,13 +233,15 @@ class Worker:
         truncates = list({one.identity: one for one in new if one.op == "t"}.values())
         return decide_over(ground, shards, [one for one in new if one.op != "t"], truncates, sources)
 
-    def _lane(self, decision: Decision, last: int) -> Generator[Call, Any, Mark | None]:
+    def _lane(
+        self, decision: Decision, last: int, cut: Cut, ground: ShardedGround
+    ) -> Generator[Call, Any, Mark | None]:
         """The lane's shards, one after the other; None if one of them could not be brought there."""
         snapshots: dict[str, int | None] = {}
         for name in sorted(lanes(decision.map, self.count)[self.lane % len(lanes(decision.map, self.count))]):
             for _ in range(_TRIES):
                 try:
-                    there = yield from self._once(decision, name, last)
+                    there = yield from self._once(decision, name, last, cut, ground)
                 except Lost:
                     continue
                 break
@@ -248,13 +253,24 @@ class Worker:
             self.held |= {there.id} if there else set()
         return Mark(last, decision.map.version, snapshots)
 
-    def _once(self, decision: Decision, name: str, last: int) -> Generator[Call, Any, Snapshot | None]:
+    def _once(
+        self, decision: Decision, name: str, last: int, cut: Cut, ground: ShardedGround
+    ) -> Generator[Call, Any, Snapshot | None]:
         """-> the shard's snapshot once it needs no more, be it that of a later range."""
         world, home = self.world, decision.map.homes[name]
         there: Snapshot | None = yield lambda: world.load(home)
         progress = there.progress if there else 0
         if name not in decision.reached or standing(progress, last) != "behind":
             return there
-        step = decision.step(name, there.rows if there else {})
-        yield lambda: world.commit(home, progress, last, step.writes, list(step.removes))
+        at = {one: shard.rows(None) for one, shard in ground.shards.items()}
+        ahead = progress > self._since(decision, name, cut)
+        writes, removes = brought(decision, name, there.rows if there else {}, at, ahead=ahead)
+        yield lambda: world.commit(home, progress, last, writes, removes)
         raise Lost(name)  # look again: what it is now
+
+    def _since(self, decision: Decision, name: str, cut: Cut) -> int:
+        """The epoch that a shard was at when the cut was made; of one that lies where none lay, that of the cut."""
+        home = decision.map.homes[name]
+        if name in decision.made:
+            return cut.n
+        return self.progress[home.table, cut.tables[home.table]] if home.table in cut.tables else 0

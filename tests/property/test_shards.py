@@ -11,7 +11,7 @@ from firn.changes.merge.decide import is_fact
 from firn.changes.merge.fold import Key, Row, RowChange, fold
 from firn.changes.placement.shard_decision import Decision, ShardedGround, decide_over, placed
 from firn.changes.placement.shard_map import Home, ShardMap
-from tests.memory_table import MemoryShard, MemoryTable
+from tests.memory_table import MemoryShard, MemoryTable, brought
 from tests.property.random_shards import next_map, shard_case
 from tests.soak import LONG, times
 
@@ -47,32 +47,22 @@ class Sharded:
         deleted = {one.key for one in batch if one.op == "d"}
         self.memory.gone += [(key, row) for key, row in whole.items() if key in deleted]
         self.memory.remembered += filter(is_fact, batch)
+        before = {name: dict(self.rows(name)) for name in self.map.shards}
         for name in shards.shards:
             table = self.tables.setdefault(shards.homes[name], {})
-            step = decision.step(name, table)
-            assert name in decision.reached or not (step.writes or step.removes), f"{name} is changed, and not reached"
-            for key in step.removes:
+            writes, removes = brought(decision, name, table, before, ahead=False)
+            assert name in decision.reached | decision.made or not (writes or removes), f"{name} is not reached"
+            for key in removes:
                 del table[key]
-            assert not step.writes.keys() & table.keys(), "a key has two rows"
-            table |= step.writes
-            again = decision.step(name, table)
-            assert not again.writes, "to bring a shard twice is to bring it once"
-            assert not again.removes, "to bring a shard twice is to bring it once"
+            assert not writes.keys() & table.keys(), "a key has two rows"
+            table |= writes
+            again = brought(decision, name, table, before, ahead=True)
+            assert again == ({}, []), "to bring a shard twice is to bring it once"
         self.map = shards
         return decision
 
     def rows(self, shard: str) -> Mapping[Key, Row]:
         return self.tables.get(self.map.homes[shard], {})
-
-
-def brought(branches: dict[str, dict[Key, Row]], decision: Decision) -> None:
-    """Branches that hold the rows of a cut under another map, one range further."""
-    for name, table in branches.items():
-        step = decision.step(name, table)
-        assert name in decision.reached or not (step.writes or step.removes), f"{name} is changed, and not reached"
-        for key in step.removes:
-            del table[key]
-        table |= step.writes
 
 
 def plain(rows: Mapping[Key, Row]) -> str:
@@ -95,33 +85,6 @@ def check(seed: int, seen: Counter[str]) -> None:
         for name in table.map.shards:
             assert plain(table.rows(name)) == plain(expected[name]), f"{name} differs from fold, seed {seed}"
         seen["shards with rows"] += sum(bool(rows) for rows in expected.values())
-
-
-def check_branches(seed: int, seen: Counter[str]) -> None:
-    """The same of branches that are filled at a cut for a map that is still to come. Raises AssertionError."""
-    dice, story = random.Random(f"branches {seed}"), shard_case(seed)
-    tables = {story.map.homes[name]: rows for name, rows in placed(story.map, story.base).items()}
-    table, come = Sharded(story.map, tables, sources=story.sources), list[RowChange]()
-    begin = dice.randrange(len(story.batches))
-    after, branches = story.map, dict[str, dict[Key, Row]]()
-    for number, batch in enumerate(story.batches):
-        if number == begin:
-            rows = fold(story.base, come).rows
-            after = next_map(dice, story.map, rows)
-            branches = placed(after, rows)
-        come += batch
-        brought(branches, table.commit(story.map, batch).following(after))
-        if branches:
-            expected = placed(after, fold(story.base, come).rows)
-            assert all(plain(branches[name]) == plain(rows) for name, rows in expected.items()), f"seed {seed}"
-    seen["branches"] += after is not story.map
-
-
-def test_branches_that_are_filled_at_a_cut_come_along_until_their_map_counts() -> None:
-    seen = Counter[str]()
-    for seed in range(CASES // 3):
-        check_branches(seed, seen)
-    assert seen["branches"] > CASES / 12, seen
 
 
 def test_at_every_cut_each_shard_is_what_fold_places_there() -> None:

@@ -1,6 +1,7 @@
-"""`firn shards list|split|merge|move`: how a table of several shards is split, and changing that while it is fed."""
+"""`firn shards`: how a table of several shards is split, and changing that while it is fed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,12 +13,18 @@ from firn.errors import TerminalError
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 
 if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
     from firn.changes.placement.shard_map import ShardMap
+    from firn.config.map_document import MapVersion
+    from firn.config.model import Config, StreamConfig, TableRule
     from firn.config.sharding import Sharding
+    from firn.deployment.stack import Stack
+    from firn.log.store import Store
 
 app = typer.Typer(
     name="shards",
-    help="The shards of tables: list, split, merge and move.",
+    help="The shards of tables: list, split, merge, move and rebalance.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -147,19 +154,134 @@ def move(
     _change(table, change, f"move {shard} to {to}", dry_run, folder, as_json)
 
 
-def _change(
-    table: str,
-    change: "Callable[[ShardMap, Sharding], ShardMap]",
-    why: str,
-    dry_run: bool,
-    folder: "Dir",
-    as_json: bool,
+@app.command("rebalance")
+def rebalance(
+    table: Whole,
+    most: Annotated[
+        int | None,
+        typer.Option("--rows", help="Split shards of more than so many rows; twice the mean of all if left out."),
+    ] = None,
+    at_once: Annotated[int | None, typer.Option("--at-once", help="Rows that may move by this, about.")] = None,
+    dry_run: DryRun = False,
+    folder: Dir = DEFAULT_DIR,
+    as_json: Json = False,
 ) -> None:
-    from firn.log import layout, published_configs, shard_maps
+    """Split large and busy shards, and merge small neighbours, each at most once. --dry-run says what that costs."""
+    from firn.tables import shard_rebalance
+    from firn_lake.sharded.shard_loads import ShardColumns, loads_of
+
+    looked = _look(table, folder)
+    try:
+        now = looked.before.map
+        loads, columns = loads_of(looked.catalog, now), ShardColumns(looked.catalog, now)
+        limit = shard_rebalance.MOST_AT_ONCE if at_once is None else at_once
+        plan = shard_rebalance.plan(now, looked.of, loads, columns, most, limit)
+    except ValueError as error:
+        raise NoSuchMap(str(error)) from error
+    if plan.steps:
+        more: dict[str, Sequence[str] | int] = {"steps": plan.steps, "left": plan.left, "most": plan.most}
+        _put(looked, plan.map, f"rebalance: {'; '.join(plan.steps)}", dry_run, as_json, more)
+        return
+    if as_json:
+        print_json(
+            {"table": looked.rule.to, "version": looked.before.number, "dry_run": dry_run, "moves": [], "steps": []}
+            | {"left": plan.left, "most": plan.most}
+        )
+        return
+    for line in (*plan.left, f"no shard of {looked.rule.to} counts more than {plan.most:,} rows that could be split"):
+        typer.echo(line)
+
+
+@app.command("undo")
+def undo(table: Whole, dry_run: DryRun = False, folder: Dir = DEFAULT_DIR, as_json: Json = False) -> None:
+    """Take back what was changed in the map and no row has moved by yet."""
+    from firn.log import cuts, epochs
+    from firn.tables import shard_changes
+
+    looked = _look(table, folder)
+    in_use, stream = looked.in_use, looked.stream.name
+    try:
+        after = shard_changes.taken_back(looked.before, in_use)
+        waiting = epochs.numbers(looked.store, stream, after=cuts.newest(looked.store, stream))
+        for epoch in epochs.read_many(looked.store, stream, waiting):
+            if (number := epoch.shards.get(looked.rule.to, 1)) > in_use.number:
+                raise ValueError(
+                    f"epoch {epoch.n} is under version {number} of the map, and its rows move with it: wait for its "
+                    f"commit (firn flush {stream}), and split, merge or move back"
+                )
+    except ValueError as error:
+        raise NoSuchMap(str(error)) from error
+    _put(looked, after, f"undo: as version {in_use.number}", dry_run, as_json)
+
+
+@app.command("remove-former")
+def remove_former(table: Whole, dry_run: DryRun = False, folder: Dir = DEFAULT_DIR, as_json: Json = False) -> None:
+    """Remove tables that were shards, once nothing that can be read names them. Their files go for good."""
+    from firn.config.whole_tables import whole_tables
+    from firn.tables.snapshot_history import NoSuchMoment
+    from firn_lake.catalogs.stack_catalog import catalog_of
+    from firn_lake.reading.unreadable import UnreadableFile
+    from firn_lake.sharded import former_tables
+
+    looked = _look(table, folder)
+    whole = next(one for one in whole_tables(looked.config).values() if str(one.rest) == looked.rule.to)
+    if not looked.catalog.table_exists(whole.rest.identifier):
+        raise NoSuchMap(f"{looked.rule.to} is not there yet: no commit has made its shards")
+    try:
+        found = former_tables.former_tables(looked.catalog, whole, looked.before, looked.in_use)
+    except (NoSuchMoment, UnreadableFile) as error:
+        raise NoSuchMap(f"{error}; nothing is removed") from error
+    gone, writing = [], catalog_of(looked.stack)
+    for one in found if not dry_run else ():
+        if one.needed:
+            continue
+        former_tables.take_leave(writing, whole, one.table)
+        again = _look(table, folder)  # whoever wants it as a shard has written so before, or finds it gone
+        named = {home.table for now in (again.before, again.in_use) for home in now.map.homes.values()}
+        if one.table in named:
+            former_tables.come_back(writing, whole, one.table)
+            raise NoSuchMap(f"{one.table} has become a shard again meanwhile; it stays")
+        former_tables.remove(writing, one.table)
+        gone.append(one.table)
+    if as_json:
+        told = {"table": looked.rule.to, "dry_run": dry_run, "removed": gone}
+        print_json(told | {"former": found})
+        return
+    print_table(
+        ["former shard's table", "rows", "size", "snapshots that are read in it", ""],
+        [
+            (one.table, one.rows, size(one.bytes), one.needed, "stays" if one.needed else _removed(dry_run=dry_run))
+            for one in found
+        ],
+    )
+
+
+def _removed(*, dry_run: bool) -> str:
+    return "would be removed" if dry_run else "removed"
+
+
+@dataclass(frozen=True)
+class _Looked:
+    """A table of several shards. `before`: the newest version of its map, `in_use`: the one that its rows are under."""
+
+    stack: "Stack"
+    config: "Config"
+    store: "Store"
+    catalog: "Catalog"
+    stream: "StreamConfig"
+    rule: "TableRule"
+    of: "Sharding"
+    before: "MapVersion"
+    in_use: "MapVersion"
+
+
+def _look(table: str, folder: "Dir") -> _Looked:
+    from firn.config.map_document import MapVersion
+    from firn.log import published_configs, shard_maps
     from firn.tables import shard_changes
     from firn_lake.catalogs.reading_catalog import to_read
     from firn_lake.catalogs.stack_catalog import catalog_of
-    from firn_lake.shard_moves import map_of_rest, moved, not_free
+    from firn_lake.shard_moves import map_of_rest
 
     stack = find_stack(folder, running=False)
     store = stack.store()
@@ -170,35 +292,68 @@ def _change(
         known = map_of_rest(catalog, rule.to, store, stream.name)
         before = shard_maps.read(store, stream.name, rule.to, of, number)
         before = known if known is not None and known.number > before.number else before
-        after = change(before.map, of)
+        in_use = known if known is not None else MapVersion(of.map)
+    except ValueError as error:
+        raise NoSuchMap(str(error)) from error
+    return _Looked(stack, config, store, catalog, stream, rule, of, before, in_use)
+
+
+def _change(
+    table: str,
+    change: "Callable[[ShardMap, Sharding], ShardMap]",
+    why: str,
+    dry_run: bool,
+    folder: "Dir",
+    as_json: bool,
+) -> None:
+    looked = _look(table, folder)
+    try:
+        after = change(looked.before.map, looked.of)
+    except ValueError as error:
+        raise NoSuchMap(str(error)) from error
+    _put(looked, after, why, dry_run, as_json)
+
+
+def _put(
+    looked: _Looked,
+    after: "ShardMap",
+    why: str,
+    dry_run: bool,
+    as_json: bool,
+    more: "Mapping[str, Sequence[str] | int] | None" = None,
+) -> None:
+    from firn.log import layout, shard_maps
+    from firn.tables import shard_changes
+    from firn_lake.shard_moves import moved, not_free
+
+    before, stream, to = looked.before, looked.stream.name, looked.rule.to
+    try:
         made = before.next(after, layout.instant(datetime.now(UTC)), why)
-        others = shard_maps.of_others(store, config, rule.to)
-        taken = shard_changes.fed_by_others(config, before, after, others) or not_free(catalog, before, after)
-        if taken:
+        others = shard_maps.of_others(looked.store, looked.config, to)
+        taken = shard_changes.fed_by_others(looked.config, before, after, others)
+        if taken := taken or not_free(looked.catalog, before, after):
             raise ValueError(taken)
     except ValueError as error:
         raise NoSuchMap(str(error)) from error
-    moves = moved(catalog, (known or before).map, after)
-    rows = sum(one.rows for one in moves)
-    if rows > shard_changes.MOST_MOVED:
-        raise NoSuchMap(
-            f"{rows:,} rows would move, and more than {shard_changes.MOST_MOVED:,} at once is not there yet; split "
-            "where fewer do, in several steps"
-        )
-    if not dry_run and not shard_maps.put(store, stream.name, rule.to, made):
-        raise NoSuchMap(f"somebody else has made version {made.number} of the map of {rule.to} meanwhile; look again")
+    moves = moved(looked.catalog, looked.in_use.map, after)
+    if not dry_run and not shard_maps.put(looked.store, stream, to, made):
+        raise NoSuchMap(f"somebody else has made version {made.number} of the map of {to} meanwhile; look again")
     if as_json:
-        told = {"table": rule.to, "version": made.number, "dry_run": dry_run}
-        print_json(told | {"moves": moves})
+        told = {"table": to, "version": made.number, "dry_run": dry_run}
+        print_json(told | {"moves": moves} | dict(more or {}))
         return
+    for name in ("steps", "left"):
+        lines = (more or {}).get(name, ())
+        for line in lines if not isinstance(lines, int) else ():
+            typer.echo(f"{line}" if name == "steps" else f"left as it is: {line}")
     print_table(
-        ["from", "to", "rows", "about", "files read"],
-        [(one.source, one.target, one.rows, size(one.bytes), one.files) for one in moves],
+        ["from", "to", "rows", "about", "files read", "seconds, about"],
+        [(one.source, one.target, one.rows, size(one.bytes), one.files, round(one.seconds)) for one in moves],
     )
     if dry_run:
-        typer.echo(f"nothing is changed; it would be version {made.number} of the map of {rule.to}")
+        typer.echo(f"nothing is changed; it would be version {made.number} of the map of {to}")
         return
     typer.echo(
-        f"this is version {made.number} of the map of {rule.to}: the job that commits the table's next changes brings "
-        f"the rows there (firn flush {stream.name}, once some have come)"
+        f"this is version {made.number} of the map of {to}: the job that commits the table's next changes brings "
+        f"the rows there (firn flush {stream}, once some have come)"
     )

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from firn.changes.decode.texts import changes_form
 from firn.changes.decode.types import Column, promotable, storable
@@ -71,12 +70,19 @@ class ShardTable:
     @property
     def elsewhere(self) -> bool:
         """Whether that was a job of another stream, whose table it was before."""
-        if self.table is None or self.made is not None:  # of one that is made all rows are looked at
+        if self.table is None or self.made is not None:  # of one that is made all rows are replaced
             return False
         state = self.table.state
         if self.at is None:
             return not self.progress and any(name.startswith(EPOCH) for one in state.ancestry for name in one)
         return self.at.stream != self.stream and state.progress(self.at.stream) > self.at.progress
+
+    @property
+    def snapshot_at_cut(self) -> int | None:
+        """The snapshot that has the rows of the cut; None: there are none."""
+        if self.ahead:
+            return self.at.snapshot if self.at else None
+        return self.table.state.snapshot_id if self.table else None
 
     @property
     def now(self) -> At | None:
@@ -178,12 +184,6 @@ def _check(one: TableCommit, shard: ShardTable, place: str, version: int) -> Non
             f"{place} has changes of epochs that are left out by now, which a job that died left there: they are taken "
             f"back once newer epochs have come; have {whole} resumed then (docs/quarantine.md)"
         )
-    if shard.table.state.records > MOST_EMPTIED:
-        raise TerminalError(
-            f"{place} has changes which a job that died left there, and which are left out by now or read by other "
-            f"settings: of more than {MOST_EMPTIED:,} rows it can't be told which. Have {whole} resumed with those "
-            "epochs (docs/quarantine.md), or the settings as they were"
-        )
 
 
 def _strayed(one: TableCommit, shard: ShardTable, table: Table, version: int) -> bool:
@@ -221,14 +221,6 @@ class ShardRows:
         """As Shard says."""
         return self._looked(row_lookup.Wanted(self.now.key, keys))
 
-    def holding(self, column: str, fits: Callable[[Any], bool]) -> Mapping[Key, Row]:
-        """As Shard says."""
-        of = next((one for one in self.now.columns if one.name == column), None)
-        if of is None:  # no row has ever had it
-            return self.rows(None) if fits(None) else {}
-        found = self._looked(row_lookup.Wanted(self.now.key, holding=(of, fits)))
-        return {key: row for key, row in found.items() if fits(row.values[column])}
-
     def _looked(self, wanted: row_lookup.Wanted) -> dict[Key, Row]:
         if self.shard.table is None or (wanted.keys is not None and not wanted.keys):
             return {}
@@ -251,13 +243,11 @@ class ShardRows:
         return ground.chosen(nowhere, ground.columns)
 
     def present(self, keys: Collection[Key]) -> Mapping[Key, Row]:
-        """The rows of these keys as they are now, after `rows` of them, all of one that strayed or is made; where they
-        are, `now` tells then."""
-        every = self.shard.strayed or self.shard.made is not None
-        if self.shard.table is None or not (keys or every):
+        """The rows of these keys as they are now, after `rows` of them; where they are, `now` tells then."""
+        if self.shard.table is None or not keys:
             return {}
-        if self.shard.ahead or every:
-            return self.now.rows(None if every else keys, None)
+        if self.shard.ahead:
+            return self.now.rows(keys, None)
         return {key: self.found[key] for key in keys if key in self.found}
 
 

@@ -1,17 +1,15 @@
 """The commit of a mirror table of several shards, in the job's own process (docs/adr/0104-shards.md).
 
-All changes are decided once, from the shards as the newest snapshot of the rest names them. Then each shard that they
-may reach is brought there from what it is now, behind its own fence; the rest comes last, and names the others. A job
-that dies in between leaves some ahead, which the next one finds so.
+All changes are decided once, from the shards as the newest snapshot of the rest names them, and what else another map
+moves is written to files (shard_passages). Then each shard that they may reach is brought there from what it is now,
+behind its own fence; the rest comes last, and names the others. A job that dies in between leaves some ahead, which the
+next one finds so.
 """
 
-import os
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from datetime import UTC, datetime
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow.compute as pc
 
@@ -20,18 +18,17 @@ from firn.changes.merge import decoded_rows
 from firn.changes.merge.decide import Before, Decided
 from firn.changes.merge.fold import Key, Row, RowChange
 from firn.changes.metadata_columns import OTHERS_ID
-from firn.changes.placement.map_changes import copies, waiting
-from firn.changes.placement.shard_decision import InTwoShards, ShardedGround, decide_over
+from firn.changes.placement.shard_decision import Decision, InTwoShards, Passage, ShardedGround, decide_over
 from firn.config.names import TableName
-from firn.config.reach import databases_of
 from firn.errors import TerminalError
-from firn.log import layout, shard_maps
-from firn.tables import shard_admission, shard_cut
+from firn.log import shard_maps
+from firn.tables import shard_cut
 from firn.tables.outcome import Outcome
-from firn.tables.shard_changes import MOST_MOVED
 from firn.tables.shard_cut import At
-from firn.tables.shard_names import SHARDS_AT
+from firn.tables.shard_names import SHARD_PASSED, SHARDS_AT
 from firn.tables.table_state import EPOCH, HELD_IDS
+from firn_spark.driver import shard_tenants
+from firn_spark.driver.shard_passages import Apart, Into, Passages, Passed, Source
 from firn_spark.driver.shard_tables import (
     MOST_EMPTIED,
     ShardRows,
@@ -52,18 +49,18 @@ from firn_spark.driver.sharded_decision import (
 )
 from firn_spark.files import row_lookup
 from firn_spark.files.retyped_files import retype_columns
+from firn_spark.files.write import data_files, layout_of
 from firn_spark.merge import mirror_commit as by_rows
 from firn_spark.merge.decision import Changes, DecidedRows
 from firn_spark.merge.decision import Decision as Written
 from firn_spark.merge.delete_memory import DeleteMemory
 from firn_spark.merge.key_lookup import Found, Log
+from firn_spark.merge.landing import replace_all
 from firn_spark.merge.shape import Shape, shape_of
 from firn_spark.merge.survey import Survey
 from firn_spark.table_commit import TableCommit
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.fence import LostRace
-
-_TRIES = 3  # at the next version of a map, which others may have made
 
 
 class ShardedMirror:
@@ -79,6 +76,7 @@ class ShardedMirror:
         self._key = [one.decoding.columns[i] for i in one.decoding.key]
         self._late: dict[bytes, int | None] = {}
         self._former: dict[TableName, ShardRows] = {}
+        self._passed: Mapping[str, Passed] = {}
         self._rows = {shard.place: rows_of(one, shard, self._key, memory) for shard in self._shards()}
 
     def _shards(self) -> list[ShardTable]:
@@ -100,7 +98,6 @@ class ShardedMirror:
         one, changes = self._one, self._changes
         if changes.truncates:
             self._check_truncate()
-        self._check_moves()
         names = tuple(column.name for column in self._key)
         at_the_cut = {one.shard.before: one for one in self._rows.values() if one.shard.before is not None}
         ground = ShardedGround(at_the_cut, _Memory(self), self._maps.before.map, names)
@@ -135,9 +132,8 @@ class ShardedMirror:
         one, told, floor = self._one, as_rows(self._changes), self._memory.said.floor
         new = [decoded_rows.row_change(row, one.decoding) for row in told]
         decided = decide_over(ground, self._maps.after.map, new, self._changes.truncates, one.sources, floor)
-        strayed = {rows.shard.name: rows.rows(None) for rows in self._rows.values() if rows.shard.strayed}
         times = {row[decoded_rows.ORD]: row[decoded_rows.TS] for row in told}
-        return ShardedDecision(replace(decided, strayed=strayed), None, new, times)
+        return ShardedDecision(decided, None, new, times)
 
     def _check_truncate(self) -> None:
         tables = (one.shard.table for one in self._rows.values())
@@ -148,68 +144,21 @@ class ShardedMirror:
                 f"{MOST_EMPTIED:,} that is not there yet"
             )
 
-    def _check_moves(self) -> None:
-        """Of a shard of which a part moves only the rows that do are held here."""
-        whole = {copy.source for copy in copies(self._maps.before.map, self._maps.after.map) if copy.whole}
-        tables = (one.shard.table for one in self._rows.values() if one.shard.before in whole)
-        count = sum(table.state.records for table in tables if table is not None)
-        if count > MOST_EMPTIED:
-            raise TerminalError(
-                f"version {self._maps.after.number} of the map of {self._one.target.name} moves shards of {count:,} "
-                f"rows: of more than {MOST_EMPTIED:,} that is not there yet"
-            )
-
     def told(self, at: Mapping[str, At]) -> dict[str, str]:
         """What the rest's snapshot says of the others, and of the map that they are under."""
         maps = self._maps
-        return shard_cut.summary(at, maps.after, 0 if maps.lost else maps.before.number)
+        told = shard_cut.summary(at, maps.after, 0 if maps.lost else maps.before.number)
+        return told | self._rows_passed(self.rest.shard.name)
+
+    def _rows_passed(self, shard: str) -> dict[str, str]:
+        rows = sum(one.rows for one in self._passed.get(shard, Passed()).files)
+        return {SHARD_PASSED: str(rows)} if rows else {}
 
     def admit(self, decided: ShardedDecision) -> tuple[str, ...]:
-        """Lists the tenants that this range leaves in the rest, for epochs that are sealed from now on, before they are
-        committed: so none is forgotten. -> their names. Raises StorageUnavailable, UnknownOutcome, TerminalError."""
-        one, shards, under = self._one, sharding_of(self._one), self._maps.after
-        found = decided.values_in(shards.rest, shards.column, one.decoding.columns)
-        found = {value for value in found if waiting(under.map, [value])}
-        if not (found and (found := self._movable(found))):
-            return ()
-        name, databases = str(one.target.name), databases_of(os.environ)
-        whole = shards.whole_of(one.context.stream)
-        for _ in range(_TRIES):
-            versions = shard_maps.newest(one.context.store, one.context.config)
-            number = versions.get(name, 1)
-            now = under
-            if number > under.number:
-                now = shard_maps.read(one.context.store, one.context.stream, name, shards, number)
-            made_at = layout.instant(datetime.now(UTC))
-            made = shard_admission.admitted(now, shards, found, databases, self._is_free, made_at, whole)
-            if made is None:
-                return ()
-            if shard_maps.put(one.context.store, one.context.stream, name, made):
-                return tuple(sorted(made.map.shards - now.map.shards))
-        return ()  # others were quicker each time: with the tenant's next change
-
-    def _movable(self, values: set[Any]) -> set[Any]:
-        """Those of the values that have few rows in the rest, all of them together: these move at once."""
-        rest, column = self.rest, sharding_of(self._one).column
-        of = next((one for one in rest.now.columns if one.name == column), None)
-        if rest.shard.table is None or of is None or rest.shard.table.state.records <= MOST_MOVED:
-            return values
-        wanted = row_lookup.Wanted(self._key, holding=(of, values.__contains__))
-        counts = Counter(row_lookup.read(rest.plan(wanted), rest.now.ids, [of]).columns[column])
-        found, sum_of = set(), 0
-        for value in sorted(values, key=lambda one: (counts[one], str(one))):
-            sum_of += counts[value]
-            if sum_of > MOST_MOVED:
-                break
-            found.add(value)
-        return found
-
-    def _is_free(self, place: TableName) -> bool:
-        try:
-            load_shard(self._one, place)
-        except TerminalError:
-            return False  # somebody else's table: the tenant stays in the rest
-        return True
+        """As shard_tenants.admit: lists the tenants that this range leaves in the rest. -> their names."""
+        column = sharding_of(self._one).column
+        found = decided.values_in(self._maps.after.map.rest, column, self._one.decoding.columns)
+        return shard_tenants.admit(self._one, self._maps.after, self.rest, self._key, found)
 
     def bring(self, decided: ShardedDecision, seen: Survey, whole: Table) -> dict[str, At]:
         """Commits all shards but the rest, so many at the same time as the stream has lanes: each is behind its own
@@ -221,8 +170,10 @@ class ShardedMirror:
         reached = decided.reached | decided.rows.made | {one.shard.name for one in others if one.shard.ahead}
         mine = [rows for rows in others if rows.shard.name in reached and rows.shard.progress < last]
         found = {rows.shard.name: now for rows in others if (now := rows.shard.now) is not None}
+        make = partial(self._ready, seen=seen, whole=whole)
+        ready = self._pass(decided.rows, make)
         with ThreadPoolExecutor(self._one.context.config.lanes) as lanes:
-            begun = {rows.shard.name: lanes.submit(self._bring, rows, decided, seen, whole) for rows in mine}
+            begun = {rows.shard.name: lanes.submit(self._bring, rows, decided, make, ready) for rows in mine}
             try:
                 found |= {name: one.result() for name, one in begun.items()}
             finally:
@@ -230,8 +181,31 @@ class ShardedMirror:
                     one.cancel()
         return found
 
-    def _bring(self, rows: ShardRows, decided: ShardedDecision, seen: Survey, whole: Table) -> At:
+    def _pass(self, decided: Decision, make: Callable[[ShardRows], "_Ready"]) -> dict[str, "_Ready"]:
+        """Writes what passes by another map. -> the shards that get or lose rows by it."""
+        now = {rows.shard.name: rows for rows in self._rows.values() if rows.shard.after is not None}
+        told = {
+            name: passage
+            for name, rows in now.items()
+            if (passage := decided.passage(name, ahead=rows.shard.ahead, strayed=rows.shard.strayed)) != Passage()
+        }
+        ready = {name: make(now[name]) for name in told}
+        sources = [
+            Source(shard.before, shard.table, at, shard.after if told.get(shard.name, Passage()).loses else None)
+            for shard in (rows.shard for rows in self._rows.values())
+            if shard.before is not None and shard.table is not None and (at := shard.snapshot_at_cut) is not None
+        ]
+        into = {name: Into(layout_of(one.table)) for name, one in ready.items() if told[name].sources}
+        apart = Apart(self._key, decided.rows.keys())
+        passages = Passages(self._one.context.spark, decided.map, self._one.plan.columns, apart, into, told)
+        self._passed = passages.read(sources)
+        return ready
+
+    def _ready(self, rows: ShardRows, seen: Survey, whole: Table) -> "_Ready":
+        """A shard's table with all that rows need which may come. Raises LostRace."""
         one, shard = self._one, rows.shard
+        if rows is self.rest:  # who commits it has it ready
+            return _Ready(one, whole, Shape((), {}, ()))
         place = str(shard.place)
         fed = tuple(source for source in whole.state.sources if source is not None)
         target = replace(one.target, name=shard.place, sources=fed, names={})
@@ -243,17 +217,35 @@ class ShardedMirror:
         table, shape = shape_of(one.context.tables, table, one.plan, one.decoding.key, _holding(one, whole, seen))
         if table.state.snapshot_id != snapshot:
             raise LostRace(f"{place} moved while its rows were looked up")
-        written = self.write(rows, decided, table, shape)
+        return _Ready(part, table, shape)
+
+    def _bring(
+        self,
+        rows: ShardRows,
+        decided: ShardedDecision,
+        make: Callable[[ShardRows], "_Ready"],
+        known: Mapping[str, "_Ready"],
+    ) -> At:
+        one, shard = self._one, rows.shard
+        ready = known.get(shard.name) or make(rows)
+        table, part = ready.table, ready.part
+        written = self.write(rows, decided, table, ready.shape)
         epochs = (n for n in one.context.epochs if n > one.above)
         settings = shard_cut.under(one.target.rule, one.context.config, self._maps.after.number)
-        told = part.summary() | shard_cut.taken(epochs, settings, whole=shard.strayed or shard.made is not None)
-        by_rows.land(one.context.spark, table, written, snapshot, told, one.context.stream)
-        return At(_landed(table, one.context.stream, one.context.last), one.context.last, one.context.stream)
+        anew = self._passed[shard.name].anew if shard.name in self._passed else False
+        told = part.summary() | shard_cut.taken(epochs, settings, whole=anew) | self._rows_passed(shard.name)
+        spark, stream = one.context.spark, one.context.stream
+        if anew:
+            replace_all(spark, table, written.files, told, stream)
+        else:
+            by_rows.land(spark, table, written, table.state.snapshot_id, told, stream)
+        return At(_landed(table, stream, one.context.last), one.context.last, stream)
 
     def write(self, rows: ShardRows, decided: ShardedDecision, table: Table, shape: Shape) -> by_rows.Written:
         """Writes what brings a shard there. `table`: with all columns that it needs."""
         name, by_key = rows.shard.name, decided.rows
-        step = by_key.step(name, rows.present(by_key.rows.keys()))
+        passed = self._passed.get(name, Passed())
+        step = by_key.step(name, {} if passed.anew else rows.present(by_key.rows.keys()))
         known: dict[Key, Row] = {}
         times: dict[Key, int | None] = {}
         for each in self._rows.values():
@@ -262,7 +254,9 @@ class ShardedMirror:
         found = Found(Before(rows=known, linked=by_key.linked), rows.now.places, times, self._late, rows.now.spare)
         mine = DecidedRows(Decided(dict(step.writes), list(step.removes)), found, decided.times, decided.changes)
         columns = decided.columns.of(name) if decided.columns else None
-        return Written(self._changes.whole, columns, mine, {}).write(self._one.context.spark, table, shape, old=False)
+        spark = self._one.context.spark
+        written = Written(self._changes.whole, columns, mine, passed.gone).write(spark, table, shape, old=False)
+        return replace(written, files=[*written.files, *data_files(spark, table, passed.files)])
 
     def removed(self, keys: Collection[Key]) -> Iterator[tuple[Key, Row]]:
         """The rows of these keys that deletes removed, in whichever shard they were."""
@@ -317,6 +311,15 @@ class ShardedMirror:
         late, times = self._log(keys)
         self._late.update(times)
         return late
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """A shard's table that may be written."""
+
+    part: TableCommit
+    table: Table
+    shape: Shape
 
 
 class _Memory:

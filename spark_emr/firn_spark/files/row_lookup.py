@@ -235,22 +235,17 @@ def each(files: Files, one: Callable[[pq.ParquetFile, str, pa.Array], T]) -> lis
     if not (paths := files.open()):
         return []
     objects = Objects(files.home or paths[0])
+    gone = deletes.gone_in(objects, files.deletes, paths)
+
+    def read(path: str) -> T | ForeignFiles:
+        try:
+            file = objects.open(path)
+            by_id(file)
+            return one(file, path, gone[path])
+        except pa.ArrowException as error:
+            return readable_files.other(error, [path])
+
     with ThreadPoolExecutor(objects.at_once) as pool:
-        gone: dict[str, list[pa.Array]] = {path: [] for path in paths}
-        mine = [one for one in files.deletes if one.names is None or one.names in gone]
-        for parts in pool.map(lambda one: deletes.read(objects, one), mine):
-            for path, places in parts.items():
-                if path in gone:
-                    gone[path].append(places)
-
-        def read(path: str) -> T | ForeignFiles:
-            try:
-                file = objects.open(path)
-                by_id(file)
-                return one(file, path, pa.concat_arrays([pa.array([], pa.int64()), *gone[path]]))
-            except pa.ArrowException as error:
-                return readable_files.other(error, [path])
-
         found = list(pool.map(read, gone))
     if foreign := [each for each in found if isinstance(each, ForeignFiles)]:
         raise first_of(foreign)

@@ -2,6 +2,7 @@
 of a stream's own."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -42,7 +43,13 @@ def land_instead(
     spark: SparkSession, table: Table, new: Sequence[NewFile], properties: Mapping[str, str], stream: str
 ) -> None:
     """New files take the place of all rows, in one snapshot. Raises fence.LostRace, fence.CommitUnknown."""
-    files = data_files(spark, table, new)
+    replace_all(spark, table, data_files(spark, table, new), properties, stream)
+
+
+def replace_all(
+    spark: SparkSession, table: Table, files: Sequence[Any], properties: Mapping[str, str], stream: str
+) -> None:
+    """land_instead of files as Iceberg has them (org.apache.iceberg.DataFile)."""
     if table.state.snapshot_id is None:
         update = table.java.newAppend()
         for file in files:

@@ -8,6 +8,7 @@ import json
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -115,6 +116,18 @@ def read(objects: Objects, file: DeleteFile) -> Places:
             "again out of the log: firn rebuild TABLE"
         ) from why
     return {str(file.names): rows}
+
+
+def gone_in(objects: Objects, some: Iterable[DeleteFile], paths: Iterable[str]) -> dict[str, pa.Array]:
+    """The rows of each of these data files that files of deletes name. Raises as `read`."""
+    gone: dict[str, list[pa.Array]] = {path: [] for path in paths}
+    mine = [one for one in some if one.names is None or one.names in gone]
+    with ThreadPoolExecutor(objects.at_once) as pool:
+        for parts in pool.map(lambda one: read(objects, one), mine):
+            for path, places in parts.items():
+                if path in gone:
+                    gone[path].append(places)
+    return {path: pa.concat_arrays([pa.array([], pa.int64()), *parts]) for path, parts in gone.items()}
 
 
 def is_by_position(file: Any) -> bool:

@@ -29,7 +29,11 @@ from firn_spark.maintenance.expiry import expire_all
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Tables
 from tests.integration.spark.committing import Died
+<<<<<<< HEAD
 from tests.integration.spark.dying_jobs import FEW, delivered
+=======
+from tests.integration.spark.dying_jobs import FEW, delivered, let_go
+>>>>>>> moves32
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import event
 from tests.integration.spark.test_shard_commits import CONFIG, KINDS, TENANTS, lake_of, told
@@ -225,7 +229,7 @@ def test_new_tenants_appear_by_themselves_though_jobs_die_and_names_are_hostile(
         check(lake, done)
     assert newest(lake).map.shards == {"acme", "c", "d1", "rest"}, "there is room for another"
     change_map(lake, lambda now: merge(now, ["d1"], "rest"))
-    monkeypatch.setattr("firn_spark.driver.sharded_mirror.MOST_MOVED", 0)
+    monkeypatch.setattr("firn_spark.driver.shard_tenants.MOST_MOVED", 0)
     lake.land(part := [row(700, 70, "d2"), row(701, 71, "new")])
     assert check(lake, done + part) == newest(lake).number - 1
     assert newest(lake).map.shards == {"acme", "c", "new", "rest"}, "who has many rows in the rest is split off by hand"
@@ -295,6 +299,57 @@ def test_maps_are_listed_and_changed_by_command(
     assert {one["id"] for one in lake.rows("s1.orders")} == {10, 11, 13, 14, 50, 61}
     assert firn("list")[0]["in_use"] == 4
     assert firn("move", REST, "s1", "s2.orders")["version"] == 5
+
+
+def test_shards_are_rebalanced_taken_back_and_former_ones_removed_by_command(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = lake_of(spark, tmp_path, "{by: range(n), at: ['10']}")
+    said = {"staging": lake.staging, "warehouse": lake.warehouse, "catalog_uri": lake.catalog_uri}
+    (tmp_path / "stack.json").write_text(json.dumps(said | {"url": "http://127.0.0.1:9"}))
+
+    def firn(*arguments: str, as_json: bool = True) -> Any:
+        code = main(["shards", *arguments, "--dir", str(tmp_path), *(["--json"] if as_json else [])])
+        out, err = capsys.readouterr()
+        return (json.loads(out) if as_json else out) if code == 0 else err
+
+    done = [event("c", 100 + n, {"id": n, "w": "w", "v": f"v{n}", "n": n}) for n in range(40)]
+    lake.land(done)
+    assert "there is nothing to" not in firn("rebalance", REST)
+    assert firn("rebalance", REST)["steps"] == []
+    assert "the newest, already" in firn("undo", REST)
+    told = firn("rebalance", REST, "--rows", "15", "--dry-run", as_json=False)
+    assert "split s1: s2 from 25" in told
+    assert "it would be version 2" in told
+    told = firn("rebalance", REST, "--rows", "15")
+    assert (told["version"], told["steps"], told["most"]) == (2, ["split s1: s2 from 25"], 15)
+    assert [(one["source"], one["target"], one["rows"]) for one in told["moves"]] == [("s1", "s2", 15)]
+    assert firn("undo", REST)["moves"] == []
+    lake.land(part := [event("u", 200, {"id": 1, "w": "w", "v": "x", "n": 30})])
+    done += part
+    assert check(lake, done) == 3
+    assert [one["shard"] for one in firn("list", REST)[0]["shards"]] == ["s0", "s1", "rest"]
+    firn("rebalance", REST, "--rows", "15")
+    lake.post(part := [event("u", 300, {"id": 2, "w": "w", "v": "x", "n": 2})])
+    done += part
+    last = lake.seal()
+    assert f"epoch {last} is under version 4 of the map" in firn("undo", REST)
+    assert lake.commit(last) == 0, lake.lines
+    assert check(lake, done) == 4
+    firn("move", REST, "s1", "big.orders")
+    lake.land(part := [event("u", 400, {"id": 3, "w": "w", "v": "x", "n": 3})])
+    done += part
+    assert check(lake, done) == 5
+    (told,) = firn("remove-former", REST)["former"]
+    assert (told["table"], told["needed"] > 0) == ("s1.orders", True)
+    assert lake.catalog.table_exists(("s1", "orders"))
+    let_go(lake)
+    assert "would be removed" in firn("remove-former", REST, "--dry-run", as_json=False)
+    assert firn("remove-former", REST)["removed"] == ["s1.orders"]
+    assert not lake.catalog.table_exists(("s1", "orders"))
+    firn("move", REST, "s1", "s1.orders")
+    lake.land(part := [event("u", 500, {"id": 4, "w": "w", "v": "x", "n": 30})])
+    assert check(lake, done + part) == 6
 
 
 def test_a_map_that_a_catalog_has_expired_is_read_from_the_log_and_told_again(

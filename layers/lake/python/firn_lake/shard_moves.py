@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 import pyarrow as pa
@@ -14,13 +14,16 @@ from firn.config.map_document import MapVersion
 from firn.config.names import TableName
 from firn.log.store import Store
 from firn.tables.map_in_log import map_under
-from firn.tables.shard_names import SHARD_OF
+from firn.tables.shard_names import SHARD_DROPPED, SHARD_OF
 from firn_lake.fresh.pending_table import state_of
 from firn_lake.tables import summarize
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
+
+_ROWS_A_SECOND: Final = 250_000  # that a job moves, by benchmarks/shard_moves.py: of six columns, on two cores
+_LOOKED_AT_A_SECOND: Final = 5_000_000  # whose column it looks at
 
 
 @dataclass(frozen=True)
@@ -38,13 +41,14 @@ class ShardSize:
 @dataclass(frozen=True)
 class Moved:
     """Rows that go from one shard to another. `bytes`: of their files, as many as their part of the rows is; `files`:
-    of the source, each of which is read."""
+    of the source, each of which is read; `seconds`: that the commit which moves them takes more, about."""
 
     source: str
     target: str
     rows: int
     bytes: int
     files: int
+    seconds: float = 0.0
 
 
 def moved(catalog: "Catalog", before: ShardMap, after: ShardMap) -> list[Moved]:
@@ -62,7 +66,8 @@ def moved(catalog: "Catalog", before: ShardMap, after: ShardMap) -> list[Moved]:
         every, by_shard = counted[copy.source]
         size, rows = summarize(table), by_shard.get(copy.target, 0)
         part = size.size_bytes * rows // every if every else 0
-        found.append(Moved(copy.source, copy.target, rows, part, size.files))
+        seconds = round(rows / _ROWS_A_SECOND + every / _LOOKED_AT_A_SECOND, 2)
+        found.append(Moved(copy.source, copy.target, rows, part, size.files, seconds))
     return found
 
 
@@ -76,13 +81,13 @@ def _rows_by_shard(table: "Table", after: ShardMap) -> tuple[int, Mapping[str, i
         column = batch.column(0)
         column = column.storage if isinstance(column, pa.ExtensionArray) else column
         for pair in column.value_counts():
-            shard, count = after.of(_value(after.kind, pair["values"])), pair["counts"].as_py()
+            shard, count = after.of(value_of(after.kind, pair["values"])), pair["counts"].as_py()
             found[shard] = found.get(shard, 0) + count
             every += count
     return every, found
 
 
-def _value(kind: Type, cell: pa.Scalar) -> Any:
+def value_of(kind: Type, cell: pa.Scalar) -> Any:
     """As the codec has it: days, micro- or nanoseconds, a uuid's text."""
     if pa.types.is_temporal(cell.type):
         return None if cell.as_py() is None else cell.value
@@ -133,11 +138,14 @@ def map_in_use(catalog: "Catalog", rest: str, store: Store, stream: str) -> int 
 
 def not_free(catalog: "Catalog", before: MapVersion, after: ShardMap) -> str | None:
     """Why a new table of the map can't be a shard, in words: it is there already, and somebody else's."""
-    rest = before.map.homes[before.map.rest].table
+    rest, now = before.map.homes[before.map.rest].table, {one.table for one in before.map.homes.values()}
     for home in after.homes.values():
         place = TableName.parse(home.table)
-        if home.table in before.ever or not catalog.table_exists(place.identifier):
+        if home.table in now or not catalog.table_exists(place.identifier):
             continue
-        if catalog.load_table(place.identifier).properties.get(SHARD_OF) != rest:
+        said = catalog.load_table(place.identifier).properties
+        if SHARD_DROPPED in said:
+            return f"{place} is being removed; run firn shards remove-former {rest}, or write another name"
+        if home.table not in before.ever and said.get(SHARD_OF) != rest:
             return f"{place} is there already, and no shard of {rest}; write another name"
     return None

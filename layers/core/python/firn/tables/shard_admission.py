@@ -2,7 +2,7 @@
 that lists them (docs/adr/0104-shards.md). Pure."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from firn.changes.placement.map_changes import admit, waiting
 from firn.changes.placement.shard_map import Home
@@ -10,6 +10,9 @@ from firn.config import reach
 from firn.config.map_document import MapVersion
 from firn.config.names import TableName
 from firn.config.sharding import MOST, Sharding
+
+MOST_MOVED: Final = 1_000_000
+"""Rows of a large rest that new tenants may have there, all together: of more somebody decides (firn shards split)."""
 
 
 def admitted(

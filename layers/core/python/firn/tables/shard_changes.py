@@ -1,7 +1,7 @@
 """What `firn shards` makes of a map: the next version of it, or why there is none (docs/adr/0104-shards.md). Pure."""
 
 from collections.abc import Collection, Mapping
-from typing import Final
+from dataclasses import replace
 
 from firn.changes.placement import map_changes
 from firn.changes.placement.shard_map import Home, ShardMap
@@ -11,9 +11,6 @@ from firn.config.model import Config, StreamConfig, TableRule
 from firn.config.names import TableName, is_reserved, too_long
 from firn.config.sharding import Sharding
 from firn.config.whole_tables import whole_tables
-
-MOST_MOVED: Final = 1_000_000
-"""Rows that one version may bring to other shards: one process holds them while the job commits them."""
 
 
 def find(config: Config, table: str) -> tuple[StreamConfig, TableRule, Sharding]:
@@ -56,6 +53,19 @@ def move(now: ShardMap, shard: str, to: str) -> ShardMap:
     if why := too_long(table.namespace, table.table, with_facts=False):
         raise ValueError(why)
     return map_changes.move(now, shard, Home(str(table)))
+
+
+def taken_back(newest: MapVersion, in_use: MapVersion) -> ShardMap:
+    """The map that the rows are under, once more. Raises ValueError where nothing is to be taken back."""
+    if newest.number <= in_use.number:
+        raise ValueError(
+            f"the rows are under version {in_use.number}, the newest, already; what it moved goes back by another "
+            "split, merge or move"
+        )
+    was, now = in_use.map, newest.map
+    if (was.spread, was.homes) == (now.spread, now.homes):
+        raise ValueError(f"version {newest.number} moves nothing: there is nothing to be taken back")
+    return replace(now, version=newest.number + 1, spread=was.spread, homes=was.homes)
 
 
 def fed_by_others(

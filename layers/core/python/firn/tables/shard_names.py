@@ -14,6 +14,10 @@ SHARDS_VERSION: Final = "firn.shards.version"
 SHARDS_MAP: Final = "firn.shards.map"
 """In the first of these snapshots: the map itself, as config/map_document writes it. The first map follows from
 `firn.shards`."""
+SHARD_PASSED: Final = "firn.shard.passed"
+"""In a snapshot of any of them: how many rows came from other shards by another map, that no change named."""
+SHARD_DROPPED: Final = "firn.shard.dropped"
+"""Property of a former shard's table that is being removed, in place of `firn.shard.of`: the rest's."""
 
 
 def shard_in(properties: Mapping[str, str]) -> str | None:

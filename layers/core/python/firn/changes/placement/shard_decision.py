@@ -4,20 +4,21 @@ The specification is `placed(map, fold(known, changes).rows)`. A job decides the
 cut and from one memory of deletes (`decide_over`), and then brings each shard there by itself (`Decision.step`): by
 what the shard holds now, whichever of the jobs that died left it so. For that it must hold
 
-* that a shard differs from what it was at the cut by keys of this decision alone. So a range takes all epochs after the
-  cut, and is at least as long as any that a shard has already;
+* that a shard differs from what it was at the cut by keys of this decision, and by what a map of this range brings to
+  it or takes from it (`Decision.passage`). So a range takes all epochs after the cut, and is at least as long as any
+  that a shard has already;
 * that a shard which any such job could have written to is committed to, even if nothing changes in it (`reached`): then
   the fence of each commit keeps out who comes late.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from typing import Any, Protocol
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Protocol
 
 from firn.changes.merge.decide import Before, Decided, Ground, Memory, decide, look
 from firn.changes.merge.fold import OTHERS, Key, Row, RowChange
-from firn.changes.placement.map_changes import copies, made, named_in
+from firn.changes.placement.map_changes import Copy, copies, made, named_in
 from firn.changes.placement.shard_map import ShardMap
 
 Rows = Mapping[Key, Row]
@@ -36,9 +37,6 @@ class Shard(Protocol):
 
     def rows(self, keys: Collection[Key] | None) -> Rows:
         """Those of these keys, whole; None: all."""
-
-    def holding(self, column: str, fits: Callable[[Any], bool]) -> Rows:
-        """Those whose value in a column fits, whole."""
 
 
 def placed(shards: ShardMap, rows: Rows) -> dict[str, dict[Key, Row]]:
@@ -124,44 +122,71 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Passage:
+    """What a shard gets and loses by another map, beside the keys that are decided: rows as the cut has them, that no
+    change of the range names. It is in the same commit as those, so that a shard has all of it or nothing.
+
+    sources  the shards of the map before in which the rows lie that come
+    anew     these rows are all it has: what lies there goes
+    loses    of what it has goes what the map places elsewhere
+    """
+
+    sources: frozenset[str] = frozenset()
+    anew: bool = False
+    loses: bool = False
+
+
+@dataclass(frozen=True)
 class Decision:
     """What a range of epochs makes of a sharded table.
 
-    map       that of the range
-    rows      of each key that may change its row or its place, None: it has none
+    before    the map of the cut; map: that of the range
+    rows      of each key that may change its row, None: it has none
     reached   the shards that are committed to
-    made      those of them that lie where none lay before: they hold these rows and no others
     seen      the changes and rows that it was decided from
     told, too_old  as Decided has them
     linked    as Before has them
-    strayed   all rows at the cut of shards that may differ from it by other keys too
     """
 
+    before: ShardMap
     map: ShardMap
     rows: Mapping[Key, Row | None]
     reached: frozenset[str]
-    made: frozenset[str]
     seen: tuple[Sequence[RowChange], Sequence[Row]]
     told: int
     too_old: frozenset[Key]
     linked: frozenset[Key] = frozenset()
-    strayed: Mapping[str, Rows] = field(default_factory=dict)
-
-    def following(self, shards: ShardMap) -> "Decision":
-        """The same for branches that were filled by another map at the cut, and are brought along until it counts."""
-        return replace(self, map=shards, reached=frozenset(_places(shards, self.rows, *self.seen)), made=frozenset())
 
     def step(self, shard: str, present: Rows) -> Step:
-        """What brings a shard there. `present`: what it holds now of the keys of `rows`; all of one that is made, or
-        strayed."""
+        """What brings a shard there. `present`: what it holds now of the keys of `rows`."""
         mine = self._placed[shard]
-        strayed = self.strayed.get(shard)
-        if strayed is not None:
-            mine = {key: row for key, row in strayed.items() if key not in self.rows} | mine
         writes = {key: row for key, row in mine.items() if present.get(key) != row}
-        all_rows = shard in self.made or strayed is not None
-        strays = present.keys() if all_rows else self.rows.keys() & present.keys()
+        strays = self.rows.keys() & present.keys()
         return Step(writes, [key for key in strays if key in writes or key not in mine])
+
+    def passage(self, shard: str, *, ahead: bool, strayed: bool = False) -> Passage:
+        """What else brings it there. `ahead`: a job has brought it further than the cut, under this map, and died;
+        `strayed`: that one knew other changes than this range has."""
+        was = named_in(self.before, self.map, shard)
+        sources = frozenset(copy.source for copy in self._copies if copy.target == shard)
+        if strayed or (was is None and not ahead):
+            return Passage(sources | ({was} if was is not None else frozenset()), anew=True)
+        if ahead:
+            return Passage()  # its commit had it: what may differ since are keys that this range decides too
+        return Passage(sources, loses=any(copy.source == was for copy in self._copies))
+
+    def passes(self, shard: str, key: Key, row: Row) -> bool:
+        """Whether a row of one of its sources comes, or stays."""
+        return key not in self.rows and self.map.place(row.values) == shard
+
+    @cached_property
+    def made(self) -> frozenset[str]:
+        """The shards that lie where none lay before."""
+        return made(self.before, self.map)
+
+    @cached_property
+    def _copies(self) -> tuple[Copy, ...]:
+        return copies(self.before, self.map)
 
     @cached_property
     def _placed(self) -> dict[str, dict[Key, Row]]:
@@ -195,23 +220,14 @@ def gathered(
     seen: tuple[Sequence[RowChange], Sequence[Row]] = ([*changes, *before.late], looked)
     left = {ground.found[key] for key in rows if key in ground.found}
     reached = _places(shards, rows, *seen)
-    moved: dict[str, set[str]] = {}
     for copy in copies(ground.map, shards):
-        moved.setdefault(copy.source, set()).add(copy.target)
-    for source, targets in moved.items():
-        found = ground.shards[source].holding(shards.column, partial(_is_in, shards, targets))
-        rows |= {key: row for key, row in found.items() if key not in rows}
-    left.update(moved)
-    reached.update(*moved.values())
+        left.add(copy.source)
+        reached.add(copy.target)
     reached |= {name for one in left if (name := named_in(shards, ground.map, one)) is not None}
     return Decision(
-        shards, rows, frozenset(reached), made(ground.map, shards), seen, decided.told, frozenset(decided.too_old),
+        ground.map, shards, rows, frozenset(reached), seen, decided.told, frozenset(decided.too_old),
         frozenset(before.linked),
     )  # fmt: skip
-
-
-def _is_in(shards: ShardMap, targets: Collection[str], value: Any) -> bool:
-    return shards.of(value) in targets
 
 
 def _places(

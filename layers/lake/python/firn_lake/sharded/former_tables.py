@@ -1,0 +1,78 @@
+"""Tables that were shards and are none: which of them nothing can be read in any more, and their removal."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from firn.config.map_document import MapVersion
+from firn.config.names import TableName
+from firn.config.whole_tables import Whole
+from firn.tables.shard_names import SHARD_DROPPED, SHARD_OF
+from firn_lake.sharded.whole_version import Shards
+from firn_lake.tables import summarize
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+
+
+class StillNeeded(ValueError):
+    """Somebody has made a table a shard again, while it was about to be removed."""
+
+
+@dataclass(frozen=True)
+class Former:
+    """A table that was a shard. `needed`: how many snapshots of the rest's are read in it; it may be removed once
+    these have expired."""
+
+    table: str
+    rows: int | None
+    bytes: int
+    needed: int
+
+
+def former_tables(catalog: "Catalog", whole: Whole, newest: MapVersion, in_use: MapVersion) -> list[Former]:
+    """Those that are there and were made for this table. `newest`: of the versions of the map, `in_use`: the one that
+    the rows are under. Raises NoSuchMoment and UnreadableFile if a snapshot's map can't be told, and what the catalog
+    raises."""
+    rest = catalog.load_table(whole.rest.identifier)
+    shards = Shards(whole, catalog.load_table, rest)
+    named = [frozenset(shards.cut_at(one).by_table) for one in rest.metadata.snapshots]
+    now = {home.table for one in (newest, in_use) for home in one.map.homes.values()}
+    found = []
+    for name in sorted((newest.ever | in_use.ever) - now):
+        place = TableName.parse(name).identifier
+        if not catalog.table_exists(place):
+            continue
+        table = catalog.load_table(place)
+        if not _is_of(table, whole):
+            continue
+        size = summarize(table)
+        found.append(Former(name, size.rows, size.size_bytes, sum(name in one for one in named)))
+    return found
+
+
+def _is_of(table: "Table", whole: Whole) -> bool:
+    return str(whole.rest) in (table.properties.get(SHARD_OF), table.properties.get(SHARD_DROPPED))
+
+
+def take_leave(catalog: "Catalog", whole: Whole, name: str) -> None:
+    """From now on no job takes the table for a shard. Who has begun before was told so by a map that was there before:
+    look at the maps again now, and only then `remove` it. Raises what the catalog raises."""
+    table = catalog.load_table(TableName.parse(name).identifier)
+    if SHARD_OF in table.properties:
+        with table.transaction() as both:
+            both.set_properties({SHARD_DROPPED: str(whole.rest)})
+            both.remove_properties(SHARD_OF)
+
+
+def come_back(catalog: "Catalog", whole: Whole, name: str) -> None:
+    """The table may be a shard again."""
+    table = catalog.load_table(TableName.parse(name).identifier)
+    with table.transaction() as both:
+        both.set_properties({SHARD_OF: str(whole.rest)})
+        both.remove_properties(SHARD_DROPPED)
+
+
+def remove(catalog: "Catalog", name: str) -> None:
+    """The table and its files. Raises what the catalog raises."""
+    catalog.purge_table(TableName.parse(name).identifier)

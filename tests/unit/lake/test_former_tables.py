@@ -1,0 +1,120 @@
+"""Tables that were shards are removed once nothing that can be read names them; and what shards and their columns tell
+of where they could be split."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.table.snapshots import Snapshot
+
+from firn.changes.decode.types import LONG, STRING
+from firn.changes.placement.map_changes import merge, move, split
+from firn.changes.placement.shard_map import Home
+from firn.config.sharding import Sharding
+from firn.tables.shard_changes import taken_back
+from firn.tables.shard_names import SHARD_DROPPED, SHARD_OF, SHARDS_MAP
+from firn_lake.shard_moves import not_free
+from firn_lake.sharded.former_tables import come_back, former_tables, remove, take_leave
+from firn_lake.sharded.shard_loads import ShardColumns, loads_of, written
+from tests.sharded_lake import ShardedLake
+
+RANGES = Sharding("range", "n", "{shard}.orders", at=("10",), kind=LONG)
+TEXTS = Sharding("tenant", "w", "{shard}.orders", values={"a": "a"}, kind=STRING)
+
+CONFIG = """
+streams:
+  shop:
+    tables:
+      public.orders:
+        to: '{shard}.orders'
+        key: [id]
+        columns: {w: string, n: long}
+        shard: {by: range(n), at: ['10']}
+"""
+
+
+def rows(first: int, count: int, w: str | None = "w") -> list[dict[str, Any]]:
+    return [{"id": n, "w": w, "n": n} for n in range(first, first + count)]
+
+
+def summary_of(snapshot: Snapshot) -> dict[str, str]:
+    return snapshot.summary.additional_properties if snapshot.summary else {}
+
+
+def test_a_former_table_goes_once_no_snapshot_of_the_rest_is_read_in_it(tmp_path: Path) -> None:
+    lake = ShardedLake(tmp_path, RANGES, config=CONFIG)
+    lake.commit(*rows(0, 20))
+    first = lake.under
+    lake.remap(lambda now: move(now, "s1", Home("big.orders")))
+    assert former_tables(lake.catalog, lake.whole, lake.under, first) == [], "no row has moved yet"
+    lake.commit({"id": 0, "w": "x", "n": 0})
+    (told,) = former_tables(lake.catalog, lake.whole, lake.under, lake.under)
+    assert (told.table, told.rows, told.needed) == ("s1.orders", 10, 1)
+    assert told.bytes > 0
+    lake.commit({"id": 1, "w": "x", "n": 1})
+    rest = lake.table("rest")
+    now = rest.metadata.current_snapshot_id
+    old = [one.snapshot_id for one in rest.snapshots() if SHARDS_MAP not in summary_of(one) and one.snapshot_id != now]
+    rest.maintenance.expire_snapshots().by_ids(old).commit()
+    before = lake.lake.table("shop.orders").read().pylist()
+    (told,) = former_tables(lake.catalog, lake.whole, lake.under, lake.under)
+    assert told.needed == 0
+    take_leave(lake.catalog, lake.whole, "s1.orders")
+    take_leave(lake.catalog, lake.whole, "s1.orders")  # whoever died in between begins again
+    said = lake.catalog.load_table(("s1", "orders")).properties
+    assert (said.get(SHARD_DROPPED), said.get(SHARD_OF)) == ("rest.orders", None)
+    back = move(lake.under.map, "s1", Home("s1.orders"))
+    assert "is being removed; run firn shards remove-former" in (not_free(lake.catalog, lake.under, back) or "")
+    come_back(lake.catalog, lake.whole, "s1.orders")
+    assert not_free(lake.catalog, lake.under, back) is None
+    take_leave(lake.catalog, lake.whole, "s1.orders")
+    assert [one.table for one in former_tables(lake.catalog, lake.whole, lake.under, lake.under)] == ["s1.orders"]
+    remove(lake.catalog, "s1.orders")
+    assert former_tables(lake.catalog, lake.whole, lake.under, lake.under) == []
+    assert lake.lake.table("shop.orders").read().pylist() == before
+    assert not list((tmp_path / "warehouse" / "s1").rglob("*.parquet"))
+
+
+def test_a_table_of_somebody_else_is_no_former_one(tmp_path: Path) -> None:
+    lake = ShardedLake(tmp_path, RANGES)
+    lake.commit(*rows(0, 20))
+    lake.remap(lambda now: merge(now, ["s1"], "s0"))
+    lake.commit({"id": 0, "w": "x", "n": 0})
+    lake.catalog.purge_table(("s1", "orders"))
+    lake.catalog.create_table(("s1", "orders"), lake.columns)
+    assert former_tables(lake.catalog, lake.whole, lake.under, lake.under) == []
+
+
+def test_what_no_row_has_moved_by_is_taken_back(tmp_path: Path) -> None:
+    lake = ShardedLake(tmp_path, RANGES)
+    first = lake.under
+    with pytest.raises(ValueError, match="the rows are under version 1, the newest, already"):
+        taken_back(first, first)
+    lake.remap(lambda now: split(now, "s1", "s2", Home("s2.orders"), at=15))
+    lake.remap(lambda now: merge(now, ["s0"], "s1"))
+    back = taken_back(lake.under, first)
+    assert (back.version, back.spread, back.homes) == (4, first.map.spread, first.map.homes)
+    made = lake.under.next(back, "", "undo")
+    assert made.left == {"s2.orders"}
+    with pytest.raises(ValueError, match="version 4 moves nothing"):
+        taken_back(made, first)
+
+
+def test_shards_tell_what_they_have_and_where_they_could_be_split(tmp_path: Path) -> None:
+    lake = ShardedLake(tmp_path, RANGES)
+    lake.commit(*rows(0, 40))
+    look = ShardColumns(lake.catalog, lake.under.map)
+    assert (look.middle("s1"), look.middle("s0"), look.middle("rest")) == (25, 5, None)
+    assert {name: one.rows for name, one in loads_of(lake.catalog, lake.under.map).items()} == {
+        "s0": 10, "s1": 30, "rest": 0,
+    }  # fmt: skip
+    assert written(lake.table("s1")) is None, "no commit of a job is there"
+    same = ShardedLake(tmp_path / "same", RANGES)
+    same.commit(*({"id": n, "w": "w", "n": 30 if n else 50} for n in range(9)), {"id": 9, "w": "w", "n": None})
+    assert ShardColumns(same.catalog, same.under.map).middle("s1") == 50
+    same.commit({"id": 0, "w": "w", "n": 30})
+    assert ShardColumns(same.catalog, same.under.map).middle("s1") is None
+    texts = ShardedLake(tmp_path / "texts", TEXTS)
+    texts.commit(*rows(0, 3, "a"), *rows(10, 5, "b"), *rows(20, 2, "Ü"), *rows(30, 1, None))
+    assert ShardColumns(texts.catalog, texts.under.map).values("rest") == {"b": 5, "Ü": 2}
+    assert ShardColumns(texts.catalog, texts.under.map).values("a") == {"a": 3}
