@@ -22,6 +22,7 @@ from firn.log.cloud_stores import (
 )
 from firn_spark import cloud_identity, versions
 from firn_spark.catalog_failover import answering
+from firn_spark.tables.java import java_class
 
 CATALOG = "firn"
 _CATALOG_CONF = f"spark.sql.catalog.{CATALOG}"
@@ -59,7 +60,18 @@ def build(catalog_uri: str, warehouse: str, conf: Mapping[str, str] | None = Non
     versions.check(session)
     versions.check_storage(session, warehouse)
     cloud_identity.sign_in(session, warehouse, environment)
+    if warehouse.startswith("file:"):
+        _without_checksums(session)
     return session
+
+
+def _without_checksums(session: SparkSession) -> None:
+    """Hadoop writes no checksum beside each local file any more: it starts a process, `chmod`, for every file that it
+    writes, and of a small table's commit these are half of all that it does. One that is there is still checked. Of
+    the process: Hadoop has one file system for all local files."""
+    files = java_class(session, "org.apache.hadoop.fs.FileSystem")
+    local = files.get(java_class(session, "java.net.URI").create("file:///"), session._jsc.hadoopConfiguration())
+    local.setWriteChecksum(False)
 
 
 def stop() -> None:
