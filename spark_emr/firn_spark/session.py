@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
@@ -22,7 +22,6 @@ from firn.log.cloud_stores import (
 )
 from firn_spark import cloud_identity, versions
 from firn_spark.catalog_failover import answering
-from firn_spark.tables.java import java_class
 
 CATALOG = "firn"
 _CATALOG_CONF = f"spark.sql.catalog.{CATALOG}"
@@ -69,8 +68,8 @@ def _without_checksums(session: SparkSession) -> None:
     """Hadoop writes no checksum beside each local file any more: it starts a process, `chmod`, for every file that it
     writes, and of a small table's commit these are half of all that it does. One that is there is still checked. Of
     the process: Hadoop has one file system for all local files."""
-    files = java_class(session, "org.apache.hadoop.fs.FileSystem")
-    local = files.get(java_class(session, "java.net.URI").create("file:///"), session._jsc.hadoopConfiguration())
+    jvm: Any = session._jvm
+    local = jvm.org.apache.hadoop.fs.FileSystem.get(jvm.java.net.URI("file:///"), session._jsc.hadoopConfiguration())
     local.setWriteChecksum(False)
 
 
