@@ -46,12 +46,14 @@ PATIENCE = 300.0  # seconds, for what was accepted to become queryable
 
 @dataclass
 class Seen:
-    """What happened, by batch id: (when it was accepted, its events), when it was queryable; statuses but for 202."""
+    """What happened, by batch id: (when it was accepted, its events), when it was queryable; statuses but for 202.
+    `answered`: seconds that each request waited for its answer."""
 
     accepted: dict[str, tuple[float, int]] = field(default_factory=dict)
     queryable: dict[str, float] = field(default_factory=dict)
     refused: Counter[int] = field(default_factory=Counter)
     backlog: list[int] = field(default_factory=list)
+    answered: list[float] = field(default_factory=list)
 
     def waiting(self) -> int:
         """Events accepted and not queryable."""
@@ -78,6 +80,7 @@ def send(url: str, work: "queue.Queue[tuple[int, bytes] | None]", seen: Seen, be
         time.sleep(max(0.0, began + n / REQUESTS_A_SECOND - time.monotonic()))
         headers = {"Content-Type": "application/x-ndjson", "Idempotency-Key": f"bench-{n}"}
         while True:
+            asked = time.monotonic()
             try:
                 link.request("POST", f"/v1/streams/{STREAM}", body, headers)
                 answer = link.getresponse()
@@ -86,6 +89,7 @@ def send(url: str, work: "queue.Queue[tuple[int, bytes] | None]", seen: Seen, be
                 link.close()
                 seen.refused[0] += 1
                 continue
+            seen.answered.append(time.monotonic() - asked)
             if answer.status == 202:
                 told = json.loads(said)
                 seen.accepted[told["batch_id"]] = (time.monotonic(), told["accepted"])

@@ -1,13 +1,21 @@
 """How fresh many tables of one stream are, of which few change at a time: the anchor of benchmarks/simulate.py.
 
-    python -m benchmarks.tenants [--tables 200] [--seconds 60] [--rate 890] --work FOLDER
+    python -m benchmarks.tenants [--case windows] [--tables 200] [--seconds 60] [--rate 890] --work FOLDER
+    python -m benchmarks.tenants --case all --tables 1000 --work FOLDER
+    python -m benchmarks.tenants --case flood --tables 2 --flood 1000000 --work FOLDER
 
-The embedded stack. All tables get twenty rows and are committed first. Then come ten requests a second. In each ten
-seconds the changes are of 40 tables: of one that always changes, and of 39 others, each of which sends a fiftieth of
-what that one does. `table`: seconds from acceptance to the snapshot of the change's table; `others`: the same without
-the one that always changes; `cut`: to the cut that has it. `rounds`: what the job says of each commit; `cpu`: CPU
-seconds of the load by kind of process; `puts`: objects that the load left in staging and warehouse, by what they are.
-One JSON line.
+The embedded stack. All tables get twenty rows and are committed first.
+
+`windows`: ten requests a second. In each ten seconds the changes are of 40 tables: of one that always changes, and of
+39 others, each of which sends a fiftieth of what that one does. `all`: ten changes of every table, at once. `flood`:
+ten changes of one table every two seconds, first `alone`, then `beside` another that sends all that it has as fast as
+it is taken.
+
+`table`: seconds from acceptance to the snapshot of the change's table; `others`: the same without the one that always
+changes; `cut`: to the cut that has it. `ingest`: seconds until a request was answered; `fresh`: those of a fresh read
+of some table, one after the other, beside the load; `dispatch`: CPU seconds of a round of dispatch. `rounds`: what the
+job says of each commit; `cpu`: CPU seconds of the load by kind of process; `puts`: objects that the load left in
+staging and warehouse, by what they are. One JSON line.
 """
 
 import argparse
@@ -18,11 +26,13 @@ import threading
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from queue import Queue
 from typing import Any, Final
 
+import firn_lake
 from benchmarks.change_line import FIRST_LSN, change_line
 from benchmarks.fresh import REQUESTS_A_SECOND, SENDERS, Seen, embedded_stack, quantile, send
 from benchmarks.many import CONFIG, names
@@ -42,6 +52,9 @@ _ROWS: Final = 20
 _AT_ONCE: Final = 2_500
 _NOTE: Final = "n" * 60
 _SETUP: Final = 1_800.0
+_OF_EACH: Final = 10  # changes of a table at once
+_EVERY, _ALONE, _LOOK = 2.0, 30.0, 1.0  # seconds: between two posts, of posts alone, between two reads
+_DISPATCHES: Final = 5
 
 
 class Changes:
@@ -77,8 +90,8 @@ def bodies(changes: Changes, tables: int, seconds: float, rate: int) -> Iterator
         yield b"".join(map(changes.next, chosen))
 
 
-def measure(stack: Stack, work: Path, tables: int, seconds: float, rate: int) -> dict[str, Any]:
-    """The tables, the load, and the wait until all of it is in cuts."""
+def prepare(stack: Stack, tables: int) -> Changes:
+    """All tables with their rows, committed. -> what changes them."""
     changes = Changes(tables)
     with StreamClient(stack.url) as client:
         keys = [(t, t + tables * row) for t in range(tables) for row in range(_ROWS)]
@@ -86,32 +99,127 @@ def measure(stack: Stack, work: Path, tables: int, seconds: float, rate: int) ->
             body = b"".join(changes.change(t, "c", key) for t, key in keys[first : first + _AT_ONCE])
             client.post(STREAM, body, key=f"first-{first}")
     flush(stack, STREAM, timeout=_SETUP)
+    return changes
+
+
+def measure(stack: Stack, work: Path, tables: int, seconds: float, rate: int) -> dict[str, Any]:
+    """The tables, the load, and the wait until all of it is in cuts."""
+    changes = prepare(stack, tables)
+    return loaded(stack, work, tables, bodies(changes, tables, seconds, rate)) | {"rate": rate}
+
+
+def all_at_once(stack: Stack, work: Path, tables: int) -> dict[str, Any]:
+    """Changes of all tables, and the wait until they are in cuts."""
+    changes, dice = prepare(stack, tables), random.Random(13)
+    order = [t for t in range(tables) for _ in range(_OF_EACH)]
+    dice.shuffle(order)
+    some = (order[first : first + _AT_ONCE] for first in range(0, len(order), _AT_ONCE))
+    return loaded(stack, work, tables, [b"".join(map(changes.next, mine)) for mine in some])
+
+
+def loaded(stack: Stack, work: Path, tables: int, requests: Iterable[bytes]) -> dict[str, Any]:
+    """What becomes of a load."""
     store, before = stack.store(), objects(work)
     first_cut, cpu, seen = cuts.newest(store, STREAM), CpuTimes(work), Seen()
     todo: Queue[tuple[int, bytes] | None] = Queue(maxsize=50)
-    begun = time.time()
+    begun, over = time.time(), threading.Event()
     args = (stack.url, todo, seen, time.monotonic() + 0.5)
     senders = [threading.Thread(target=send, args=args, daemon=True) for _ in range(SENDERS)]
-    for sender in senders:
-        sender.start()
-    for item in (*enumerate(bodies(changes, tables, seconds, rate)), *[None] * SENDERS):
+    looks = list[tuple[float, int]]()
+    reader = threading.Thread(target=look, args=(work, tables, looks, over), daemon=True)
+    for thread in (*senders, reader):
+        thread.start()
+    for item in (*enumerate(requests), *[None] * SENDERS):
         todo.put(item)
     for sender in senders:
         sender.join()
     ended = time.time()
     cpu.look()
     flush(stack, STREAM, timeout=_SETUP)
+    over.set()
+    reader.join()
     cpu.look()
     after = objects(work)
     found = ages(stack, tables, first_cut)
+    answered = sorted((seconds, 1) for seconds in seen.answered)
     return {
-        "tables": tables, "rate": rate, "seconds": round(ended - begun, 1), "drained": round(time.time() - ended, 1),
+        "tables": tables, "seconds": round(ended - begun, 1), "drained": round(time.time() - ended, 1),
         "events": sum(n for _, n in seen.accepted.values()), "requests": len(seen.accepted),
         "refused": sum(seen.refused.values()),
-        **{name: {"p50": quantile(one, 0.5), "p99": quantile(one, 0.99)} for name, one in found.items()},
+        **{name: spread(one) for name, one in found.items()},
+        "ingest": spread(answered), "fresh": spread(sorted(looks)),
         "rounds": rounds(work, first_cut), "cpu": cpu.by_kind(),
         "puts": {kind: after[kind] - before[kind] for kind in sorted(after)},
+        "dispatch": dispatched(stack, work),
     }  # fmt: skip
+
+
+def flooded(stack: Stack, work: Path, tables: int, flood: int) -> dict[str, Any]:
+    """Ten changes of one table every two seconds, alone and beside a flood of another's. -> how old they were."""
+    changes, found, lock = prepare(stack, tables), dict[str, Any](), threading.Lock()
+    store = stack.store()
+
+    def made(table: int, count: int) -> bytes:
+        with lock:
+            return b"".join(changes.next(table) for _ in range(count))
+
+    def few(until: Callable[[], bool]) -> None:
+        with StreamClient(stack.url) as client:
+            while not until():
+                client.post(STREAM, made(1, _OF_EACH), key=f"few-{time.time()}")
+                time.sleep(_EVERY)
+
+    for name in ("alone", "beside"):
+        first_cut, begun, cpu = cuts.newest(store, STREAM), time.time(), CpuTimes(work)
+        if name == "alone":
+            few(lambda: time.time() - begun > _ALONE)  # noqa: B023 (it runs at once)
+        else:
+            flooding = threading.Thread(target=pour, args=(stack, partial(made, 0), flood), daemon=True)
+            flooding.start()
+            few(lambda: not flooding.is_alive())  # noqa: B023
+        sent = time.time() - begun
+        flush(stack, STREAM, timeout=_SETUP)
+        cpu.look()
+        old = ages(stack, tables, first_cut)
+        found[name] = {
+            "seconds": round(time.time() - begun, 1), "sent": round(sent, 1), "cpu": cpu.by_kind(),
+            "others": spread(old["others"]), "cut": spread(old["cut"]), "rounds": rounds(work, first_cut),
+        }  # fmt: skip
+    return found | {"flood": flood}
+
+
+def pour(stack: Stack, made: Callable[[int], bytes], count: int) -> None:
+    """So many changes, as fast as they are taken."""
+    with StreamClient(stack.url) as client:
+        for first in range(0, count, _AT_ONCE):
+            client.post(STREAM, made(min(_AT_ONCE, count - first)), key=f"flood-{first}")
+
+
+def look(work: Path, tables: int, looks: list[tuple[float, int]], over: threading.Event) -> None:
+    """Fresh reads of tables, until it is over."""
+    lake, dice = firn_lake.connect(work / "stack"), random.Random(17)
+    while not over.wait(_LOOK):
+        table = lake.table(f"bank.accounts_{dice.randrange(tables)}")
+        began = time.monotonic()
+        table.read(fresh=True).pylist()
+        looks.append((time.monotonic() - began, 1))
+
+
+def dispatched(stack: Stack, work: Path) -> float:
+    """CPU seconds of a round of dispatch for the stream, on average."""
+    cpu = CpuTimes(work)
+    for _ in range(_DISPATCHES):
+        stack.invoke_dispatch({})
+    cpu.look()
+    spent = sum(seconds for kind, seconds in cpu.by_kind().items() if kind.lower().startswith("dispatch"))
+    return round(spent / _DISPATCHES, 2)
+
+
+def spread(found: Sequence[tuple[float, int]]) -> dict[str, float]:
+    """Of (seconds, how many), the least first."""
+    if not found:
+        return {}
+    return {"p50": quantile(found, 0.5), "p99": quantile(found, 0.99), "max": found[-1][0]}
 
 
 def ages(stack: Stack, tables: int, above: int) -> dict[str, list[tuple[float, int]]]:
@@ -173,11 +281,19 @@ def main() -> None:
     arguments.add_argument("--seconds", type=float, default=60.0)
     arguments.add_argument("--rate", type=int, default=890, help="changes a second")
     arguments.add_argument("--work", type=Path, required=True)
+    arguments.add_argument("--case", choices=("windows", "all", "flood"), default="windows")
+    arguments.add_argument("--flood", type=int, default=1_000_000, help="changes of the one that floods")
     given = arguments.parse_args()
     text = CONFIG.replace("    tables:", "    commit: {every: 1s}\n    tables:")
     work = given.work.absolute()
     with embedded_stack(work, text) as stack:
-        print(json.dumps(measure(stack, work, given.tables, given.seconds, given.rate)), flush=True)
+        if given.case == "all":
+            found = all_at_once(stack, work, given.tables)
+        elif given.case == "flood":
+            found = flooded(stack, work, given.tables, given.flood)
+        else:
+            found = measure(stack, work, given.tables, given.seconds, given.rate)
+        print(json.dumps(found), flush=True)
 
 
 if __name__ == "__main__":

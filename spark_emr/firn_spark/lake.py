@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
+from threading import Lock
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -72,6 +73,7 @@ class SparkLake:
         self._progress = progress
         self._looked: dict[TableName, TableState | None] = {}
         self._changes = SharedChanges()
+        self._told = Lock()
 
     @cached_property
     def _spark(self) -> SparkSession:
@@ -179,7 +181,8 @@ class SparkLake:
                 yield from self._merged(stream, one)
                 turns.append(Turn(self._spark, self._tables, stream, care, now, cold))
                 yield from turns[-1].take(one, known.get(str(one.name)))
-            table_health.write(self._store, stream, [turn.health for turn in turns if turn.health is not None])
+            with self._told:  # one object for all tables of a stream
+                table_health.write(self._store, stream, [turn.health for turn in turns if turn.health is not None])
         except Exception as error:  # noqa: BLE001 (the edge: the rows are in, and stay so)
             yield {"status": "not compacted", "error": failure_of(error).text}
 

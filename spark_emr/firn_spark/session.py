@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
@@ -59,7 +59,18 @@ def build(catalog_uri: str, warehouse: str, conf: Mapping[str, str] | None = Non
     versions.check(session)
     versions.check_storage(session, warehouse)
     cloud_identity.sign_in(session, warehouse, environment)
+    if warehouse.startswith("file:"):
+        _without_checksums(session)
     return session
+
+
+def _without_checksums(session: SparkSession) -> None:
+    """Hadoop writes no checksum beside each local file any more: it starts a process, `chmod`, for every file that it
+    writes, and of a small table's commit these are half of all that it does. One that is there is still checked. Of
+    the process: Hadoop has one file system for all local files."""
+    jvm: Any = session._jvm
+    local = jvm.org.apache.hadoop.fs.FileSystem.get(jvm.java.net.URI("file:///"), session._jsc.hadoopConfiguration())
+    local.setWriteChecksum(False)
 
 
 def stop() -> None:

@@ -620,8 +620,8 @@ MUTANTS: Final = (
     Mutant(
         "a cut makes another deployment's table ours",
         f"{_CORE}/commit/cut_writer.py",
-        "for outcome in outcomes} - work.foreign.keys()",
-        "for outcome in outcomes}",
+        "if name in work.states and name not in work.foreign}",
+        "if name in work.states}",
         ("tests/model/test_other_deployments.py::test_a_cut_does_not_make_anothers_table_ours",),
     ),
     Mutant(

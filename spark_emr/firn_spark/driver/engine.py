@@ -159,7 +159,7 @@ class DriverEngine:
         outcome.superseded = told - outcome.merged
         one.at("writing")
         append_commit.apply(context.spark, table, new, one.plan.columns, one.summary(), one.appending.own)
-        outcome.snapshot_id = int(table.java.currentSnapshot().snapshotId())
+        one.landed(table)
 
     def _bury_late(self, one: TableCommit, mine: Part, keys: Collection[Key], floor: bytes) -> None:
         """Changes of these keys, which the memory no longer reaches back to. Decoded again, with their batches: this is
@@ -261,7 +261,7 @@ def land(
     one.at("committing")
     outcome.way |= written.way
     by_rows.land(context.spark, ready.table, written, ready.snapshot, {**one.summary(), **told}, context.stream)
-    outcome.snapshot_id = int(ready.table.head().snapshotId())
+    one.landed(ready.table)
 
 
 def ignored(one: TableCommit, seen: Survey) -> int:

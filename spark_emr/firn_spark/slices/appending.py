@@ -166,7 +166,7 @@ def append(one: TableCommit, read: Read, bury: Callable[[TableCommit, Sequence[C
     with outcome.stage("commit"):
         files = data_files(spark, table, [*(file for files, _ in found for file in files), *more])
         append_commit.land(spark, table, files, one.summary(), context.stream)
-    outcome.snapshot_id = int(table.head().snapshotId())
+    one.landed(table)
 
 
 def _slicing(one: TableCommit, mine: DataFrame, most_events: int, most_bytes: int) -> Slicing[_Seen]:

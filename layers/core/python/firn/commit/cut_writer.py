@@ -33,8 +33,7 @@ def write_cut(
     """
     if work.before is not None and work.last <= work.before.n:
         return
-    changed = {TableName.parse(outcome.table) for outcome in outcomes} - work.foreign.keys()
-    states = dict(work.states) | states_of(work.lake, (name for name in work.states if name in changed))
+    states = dict(work.states) | _landed(work, outcomes)
     if any(state.progress(work.stream) > work.last for state in states.values() if state):
         return
     there = {name: state for name, state in states.items() if state and state.snapshot_id is not None}
@@ -65,6 +64,13 @@ def write_cut(
             sizes=sizes_of(work.settings, there, _sizes_before(work)),
         ),
     )
+
+
+def _landed(work: Work, outcomes: Sequence[Outcome]) -> dict[TableName, TableState | None]:
+    """The tables that were committed to, as the last commit to each left it, or as the catalog has it now."""
+    last = {TableName.parse(outcome.table): outcome.state for outcome in outcomes}
+    mine = {name: state for name, state in last.items() if name in work.states and name not in work.foreign}
+    return mine | states_of(work.lake, (name for name, state in mine.items() if state is None))
 
 
 def sizes_of(

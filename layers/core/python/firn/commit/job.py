@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, Literal
 
-from firn.commit import job_metrics, table_limit
+from firn.commit import care_turn, job_metrics, table_limit
 from firn.commit.bisection import unreadable
 from firn.commit.cut_writer import write_cut
 from firn.commit.job_context import Work
@@ -29,7 +29,6 @@ from firn.log import attempts, backlog, holds, layout
 from firn.log.epochs import Epoch
 from firn.log.holds import Quarantine
 from firn.log.store import Store
-from firn.maintenance.compaction_trigger import is_due
 from firn.metrics import dead_lines
 from firn.quarantine import rules as rules
 from firn.quarantine.rules import Standing
@@ -98,17 +97,10 @@ def run(
         return 1
     # Only now: what was committed is told of, and a table that can't be cared for is none that failed.
     if held is None:
-        _care(work, log, now)
+        care_turn.take(work, log, now)
     if held is None and views:
         ViewTurn(store, lake, stream, log, now).take(work.config)
     return 0
-
-
-def _care(work: Work, log: Log, now: Now) -> None:
-    for table in (*work.touched, *(target for _, _, target in work.mirrors)):
-        if is_due(table, work.states.get(table)):
-            for line in work.lake.care(work.stream, table, work.config.care_of(table), now()):
-                log({"stream": work.stream, "table": str(table)} | line)
 
 
 def _hold_unreadable(work: Work, attempt: int, error: Exception, log: Log, now: Now) -> bool:

@@ -3,13 +3,13 @@
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from firn.log.epochs import Epoch
 from firn.tables import type_changes
 from firn.tables.failures import Kind
-from firn.tables.table_state import EPOCH, SEALED
+from firn.tables.table_state import EPOCH, SEALED, TableState
 from firn.tables.type_changes import TypeChange
 
 COUNTS: Final = ("events", "merged", "superseded", "ignored", "dead")
@@ -23,7 +23,8 @@ class Outcome:
     `progress` is the epoch that the table had before; `failure` is a failures.Kind. `dead_by` counts the dead letters
     by source table and reason, `dead_new` those of them that no earlier run had written. `way` says how the rows were
     found and removed (docs/adr/0010-row-delta.md), `stages` how many seconds each step took. `retyped` and `widened`
-    are the columns whose values were rewritten in another type, and those that Iceberg promoted."""
+    are the columns whose values were rewritten in another type, and those that Iceberg promoted. `state`: the table
+    after its commit, where the commit tells it; None: ask the catalog."""
 
     table: str
     sources: tuple[str, ...]
@@ -45,6 +46,7 @@ class Outcome:
     stages: dict[str, float] = field(default_factory=dict)
     retyped: tuple[TypeChange, ...] = ()
     widened: tuple[TypeChange, ...] = ()
+    state: TableState | None = field(default=None, repr=False)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -72,4 +74,4 @@ class Outcome:
 
     def line(self) -> dict[str, Any]:
         """The outcome for a JSON log line, without what does not apply."""
-        return {name: value for name, value in asdict(self).items() if value not in (None, {}, ())}
+        return {name: value for name, value in asdict(replace(self, state=None)).items() if value not in (None, {}, ())}
