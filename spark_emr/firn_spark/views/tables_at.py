@@ -18,6 +18,7 @@ from firn_spark.pipelines import base_rows
 from firn_spark.tables import deletes
 from firn_spark.tables.columns import arrow_type
 from firn_spark.tables.evolve import Table
+from firn_spark.tables.held_columns import HeldColumns
 from firn_spark.views.row_changes import RowChanges
 from firn_sql.views import bags
 from firn_sql.views.algebra import column, quoted
@@ -66,6 +67,7 @@ class TablesAt:
     needed   of each table the columns that the plan reads
     changed  of each table that has changed what has; None: nothing is known of before
     view     the view's own table, if it is there
+    held     what was read of files before
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class TablesAt:
         changed: Mapping[str, RowChanges] | None,
         view: Table | None,
         stored: Stored,
+        held: HeldColumns | None = None,
     ) -> None:
         self._spark = spark
         self._connection = connection
@@ -84,6 +87,7 @@ class TablesAt:
         self._needed = needed
         self._view = view
         self._stored = stored
+        self._columns_held = held
         self._numbers = count()
         self._whole: dict[str, str] = {}
         self._empty: dict[str, str] = {}
@@ -138,7 +142,7 @@ class TablesAt:
         its += [one for one in wanted.key[-1:] if one not in its]
         self._held = wanted.key[-1], []
         if self._view is not None:
-            rows = base_rows.rows_with(self._spark, self._view, wanted, its, where=True)
+            rows = self._rows_with(self._view, wanted, its, where=True)
             self._held = wanted.key[-1], rows
         return self._stored.held(f"SELECT * FROM {self._made(its, self._held[1])}", columns)
 
@@ -156,7 +160,7 @@ class TablesAt:
             return {}
         if self._held is None:
             wanted = self._wanted(rows)
-            by, found = wanted.key[-1], base_rows.rows_with(self._spark, view, wanted, wanted.key[-1:], where=True)
+            by, found = wanted.key[-1], self._rows_with(view, wanted, wanted.key[-1:], where=True)
         else:
             by, found = self._held
         if not found:
@@ -226,8 +230,13 @@ class TablesAt:
                 return name
         at, columns = self._tables[source], self._columns(source)
         wanted = row_lookup.Wanted(key, some=values, snapshot=at.until)
-        known.append((values, self._made(columns, base_rows.rows_with(self._spark, at.table, wanted, columns), at)))
+        known.append((values, self._made(columns, self._rows_with(at.table, wanted, columns), at)))
         return known[-1][1]
+
+    def _rows_with(
+        self, table: Table, wanted: row_lookup.Wanted, columns: Sequence[Column], *, where: bool = False
+    ) -> list[pa.Table]:
+        return base_rows.rows_with(self._spark, table, wanted, columns, where=where, held=self._columns_held)
 
     def _every(self, source: str) -> str:
         at = self._tables[source]

@@ -44,7 +44,9 @@ def files(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     """What was looked up by."""
     asked: list[tuple[str, ...]] = []
 
-    def rows_with(_: Any, table: Looked, wanted: Any, columns: Sequence[Column], *, where: bool = False) -> Any:
+    def rows_with(
+        _: Any, table: Looked, wanted: Any, columns: Sequence[Column], *, where: bool = False, held: object = None
+    ) -> Any:
         found = table.rows
         assert wanted.values  # in the types that files are searched by
         asked.append(tuple(one.name for one in wanted.key))
