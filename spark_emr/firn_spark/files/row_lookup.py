@@ -156,11 +156,11 @@ def plan(spark: SparkSession, table: Table, wanted: Wanted, limits: Limits | Non
             gone.addAll(mine)
             found.append(path)
             table.planned.keep(snapshot, path, PlannedFile(file, mine))
-            foreign = foreign or not readable_files.is_parquet(file)
+            foreign = foreign or not (path.endswith(".parquet") or readable_files.is_parquet(file))
             if bounds is not None and (told := file_bounds.ends_in(descriptions.said(file), *bounds)) is not None:
                 ends[path] = told
-            rows += file.recordCount()
             if limits is not None:
+                rows += file.recordCount()
                 _check(limits, wanted, len(found), rows)
     finally:
         tasks.close()

@@ -158,18 +158,21 @@ class TablesAt:
         """Where these rows (`who`) of the view are: of groups that is known, for they were looked up."""
         if not len(rows):
             return {}
-        if self._held is None:
-            wanted = self._wanted(rows)
-            by, found = wanted.key[-1], self._rows_with(view, wanted, wanted.key[-1:], where=True)
-        else:
-            by, found = self._held
-        if not found:
-            return {}
-        names = [by.name, base_rows.FILE, base_rows.ROW]
-        told = pa.concat_tables(one.select(names) for one in found).unify_dictionaries()
-        own = rows["id" if by is _ID else "shown"].combine_chunks().cast(told[by.name].type)
-        told = told.filter(pc.is_in(told[by.name], value_set=own))
-        return deletes.by_file(told[base_rows.FILE], told[base_rows.ROW])
+        if self._held is not None:
+            return _places(*self._held, rows)
+        wanted = self._wanted(rows)
+        if len(wanted.key) == 1:
+            return _places(wanted.key[0], self._rows_with(view, wanted, wanted.key, where=True), rows)
+        # All of the rows that show a value, if they are as many as those that go: who they are need not be read.
+        shown = row_lookup.Wanted(wanted.key[:1], some=wanted.values[:1])
+        found = self._rows_with(view, shown, shown.key, where=True)
+        all_of = _as_often(rows["shown"], [one[shown.key[0].name] for one in found])
+        known = pc.is_in(rows["shown"], value_set=all_of.cast(rows["shown"].type))
+        places = [_places(shown.key[0], found, rows.filter(known))]
+        if len(some := rows.filter(pc.invert(known))):
+            wanted = self._wanted(some)
+            places.append(_places(_ID, self._rows_with(view, wanted, [_ID], where=True), some))
+        return deletes.together(places)
 
     def _wanted(self, rows: pa.Table) -> row_lookup.Wanted:
         """Rows of the view, by who they are: the last column tells it. What the view shows of that comes first, for
@@ -290,6 +293,28 @@ class TablesAt:
         self._connection.execute(f"CREATE TEMP TABLE {name} AS SELECT * FROM firn_reader")
         self._connection.unregister("firn_reader")
         return name
+
+
+def _places(by: Column, found: Sequence[pa.Table], rows: pa.Table) -> deletes.Places:
+    """Where rows (`TablesAt.who`) are, of those that were found with what `by` tells of them."""
+    if not found:
+        return {}
+    names = [by.name, base_rows.FILE, base_rows.ROW]
+    told = pa.concat_tables(one.select(names) for one in found).unify_dictionaries()
+    own = rows["id" if by is _ID else "shown"].combine_chunks().cast(told[by.name].type)
+    told = told.filter(pc.is_in(told[by.name], value_set=own))
+    return deletes.by_file(told[base_rows.FILE], told[base_rows.ROW])
+
+
+def _as_often(wanted: pa.ChunkedArray, found: Sequence[pa.ChunkedArray]) -> pa.Array:
+    """The values that both have equally often."""
+    kind = wanted.type
+    there = pa.chunked_array([part.cast(kind) for one in found for part in one.chunks], kind)
+    sides = []
+    for one in (wanted, there):
+        counts = pc.value_counts(one)
+        sides.append(pa.table({"value": counts.field(0), "count": counts.field(1)}))
+    return sides[0].join(sides[1], ["value", "count"], join_type="inner", use_threads=False)["value"].combine_chunks()
 
 
 def _says_all(value: pa.DataType, kind: pa.DataType) -> bool:

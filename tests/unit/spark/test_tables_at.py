@@ -162,9 +162,10 @@ def test_a_table_may_have_columns_of_the_names_that_conditions_have() -> None:
         ("SELECT a, count(*) AS n FROM t GROUP BY a", ("a",)),
         ("SELECT count(*) AS n, a AS of FROM t GROUP BY a", ("of",)),
         ("SELECT a, b, count(*) AS n FROM t GROUP BY a, b", ("a", "_firn_id")),
-        ("SELECT t.id, u.c FROM t JOIN u ON t.a = u.id", ("id", "_firn_id")),
+        ("SELECT t.id, u.c FROM t JOIN u ON t.a = u.id", ("id",)),
         ("SELECT u.id AS other, t.b FROM t JOIN u ON t.a = u.id", ("other", "_firn_id")),
         ("SELECT u.id FROM t RIGHT JOIN u ON t.a = u.id", ("id", "_firn_id")),
+        ("SELECT t.id FROM t JOIN u ON t.a = u.id WHERE u.id < 8", ("id",)),
     ],
 )
 def test_rows_of_a_view_are_looked_up_by_what_it_shows_of_their_keys(
