@@ -14,8 +14,8 @@ MUTANTS: Final = (
     Mutant(
         "a page whose greatest value is wanted is passed by",
         "spark_emr/firn_spark/files/page_index.py",
-        "wanted[at] <= read(high)",
-        "wanted[at] < read(high)",
+        "wanted[at] <= high",
+        "wanted[at] < high",
         ("tests/unit/spark/test_page_index.py::test_a_value_between_two_pages_reads_none",),
     ),
     Mutant(

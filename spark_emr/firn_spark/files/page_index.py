@@ -70,7 +70,7 @@ def of_rows(file: pq.ParquetFile, group: int, name: str, places: pa.Array) -> pa
 
     def found(column: _Column) -> pa.ChunkedArray | None:
         wanted = places.to_pylist()
-        pages = column.read({bisect_right(column.firsts, one) - 1 for one in wanted})
+        pages = column.read(file, {bisect_right(column.firsts, one) - 1 for one in wanted})
         return None if pages is None else pages.taken(wanted)
 
     return _tried(file, group, name, found)
@@ -79,19 +79,29 @@ def of_rows(file: pq.ParquetFile, group: int, name: str, places: pa.Array) -> pa
 def with_values(file: pq.ParquetFile, group: int, name: str, wanted: Sequence[Any]) -> Pages | None:
     """The pages of a column of a row group that may hold wanted values, in their order: whole numbers, or bytes; None
     if it is better read as a whole."""
-    return _tried(file, group, name, lambda column: column.read(column.holding(wanted)))
+    return _tried(file, group, name, lambda column: column.read(file, column.holding(file, wanted)))
 
 
 def _tried(file: pq.ParquetFile, group: int, name: str, what: Callable[["_Column"], T | None]) -> T | None:
     if not isinstance(file, DataFile) or file.metadata.serialized_size * _FOOTER_ROWS > file.metadata.num_rows:
         return None
     try:
-        if file.pages is None:
-            file.pages = _Footer(file)
-        column = file.pages.column(group, name)
+        column = _footer_of(file).column(file, group, name)
         return None if column is None else what(column)
     except _BROKEN:
         return None
+
+
+def _footer_of(file: DataFile) -> "_Footer":
+    """A file's footer, read once, or known since an earlier look-up."""
+    if file.pages is None and file.held is not None:
+        file.pages = file.held.get(file.path, -1, "footer")
+    if file.pages is None:
+        file.pages = _Footer(file)
+        if file.held is not None:
+            file.held.put(file.path, -1, "footer", file.pages, file.pages.held_bytes)
+    found: _Footer = file.pages
+    return found
 
 
 @dataclass(frozen=True)
@@ -104,11 +114,11 @@ class _Chunk:
 
 
 class _Footer:
-    """What a file's footer tells."""
+    """What a file's footer tells, and of columns that were asked for what their indexes tell. Threads share it."""
 
     def __init__(self, file: DataFile) -> None:
-        self.file = file
-        self.size = file.metadata.serialized_size
+        self.size = int(file.metadata.serialized_size)
+        self._columns = dict[tuple[int, str], _Column | None]()
         self._begin = max(0, file.bytes - 8 - self.size - _TAIL)
         tail = file.part(self._begin, file.bytes - 8 - self._begin)
         self._before, self.data = tail[: len(tail) - self.size], tail[len(tail) - self.size :]
@@ -123,6 +133,11 @@ class _Footer:
                 self.writer = reader.binary()
             else:
                 reader.skip(kind)
+
+    @property
+    def held_bytes(self) -> int:
+        """About how many bytes it takes, with the places of pages of each column."""
+        return len(self._before) + 20 * self.size
 
     def _element(self, reader: Reader) -> bytes:
         """One of the schema as it stands; b"" if it is none of a column of values."""
@@ -155,32 +170,40 @@ class _Footer:
         )
         return _Chunk(at, offsets, bounds)
 
-    def index(self, at: tuple[int, int]) -> Reader:
+    def index(self, file: DataFile, at: tuple[int, int]) -> Reader:
         """Something at a place of the file, of this length."""
-        if min(at) <= 0 or sum(at) > self.file.bytes:
+        if min(at) <= 0 or sum(at) > file.bytes:
             raise ValueError("no such index")
         first, length = at[0] - self._begin, at[1]
         inside = first >= 0 and first + length <= len(self._before)
-        return Reader(self._before[first : first + length] if inside else self.file.part(*at))
+        return Reader(self._before[first : first + length] if inside else file.part(*at))
 
-    def column(self, group: int, name: str) -> "_Column | None":
+    def column(self, file: DataFile, group: int, name: str) -> "_Column | None":
         """A column that is no part of another one, if its pages are told."""
-        parts, rows = self.file.metadata.row_group(group), self.file.metadata.row_group(group).num_rows
+        if (group, name) not in self._columns:
+            self._columns[group, name] = self._column(file, group, name)
+        return self._columns[group, name]
+
+    def _column(self, file: DataFile, group: int, name: str) -> "_Column | None":
+        parts, rows = file.metadata.row_group(group), file.metadata.row_group(group).num_rows
         own = (i for i in range(parts.num_columns) if parts.column(i).path_in_schema == name)
         number = next(own, None)
         if number is None:
             return None
-        kind, chunk = self.file.metadata.schema.column(number), self.chunks[group][number]
+        kind, chunk = file.metadata.schema.column(number), self.chunks[group][number]
         if kind.max_repetition_level or kind.max_definition_level > 1 or chunk.offsets is None:
             return None
-        found = _Column(self, chunk, self.leaves[number], rows, self.file.schema_arrow.field(name).type)
+        index = self.index(file, chunk.offsets)
+        found = _Column(self, chunk, index, self.leaves[number], rows, file.schema_arrow.field(name).type)
         return found if found.path == [name.encode()] and found.firsts[:1] == [0] else None
 
 
 class _Column:
     """A column of a row group: its pages."""
 
-    def __init__(self, footer: _Footer, chunk: _Chunk, leaf: bytes, rows: int, kind: pa.DataType) -> None:
+    def __init__(
+        self, footer: _Footer, chunk: _Chunk, index: Reader, leaf: bytes, rows: int, kind: pa.DataType
+    ) -> None:
         self._footer, self._chunk, self._leaf, self._rows, self._kind = footer, chunk, leaf, rows, kind
         self.path, self._told, self._begin = list[bytes](), dict[int, tuple[int, bytes]](), 0
         reader = Reader(footer.data, chunk.metadata)
@@ -194,38 +217,46 @@ class _Column:
                 reader.skip(how)
             if field in (_TYPE, _ENCODINGS, _PATH, _CODEC):
                 self._told[field] = how, footer.data[at : reader.at]
-        self._places, self._sizes, self.firsts = _locations(footer.index(chunk.offsets or (0, 0)))
+        self._ends: Sequence[tuple[Any, Any]] | None = None
+        self._places, self._sizes, self.firsts = _locations(index)
 
     @cached_property
     def _counts(self) -> list[int]:
         return [after - first for first, after in zip(self.firsts, [*self.firsts[1:], self._rows], strict=True)]
 
-    def holding(self, wanted: Sequence[Any]) -> Collection[int]:
-        """The pages whose bounds have wanted values, in their order, between them."""
-        if self._chunk.bounds is None or not wanted:
+    def _bounds_in(self, file: DataFile, read: Callable[[bytes], Any]) -> Sequence[tuple[Any, Any]]:
+        if self._chunk.bounds is None:
             raise KeyError("no bounds")
+        if self._ends is None:
+            told = _bounds(self._footer.index(file, self._chunk.bounds))
+            self._ends = [(read(low), read(high)) for low, high in told]
+        return self._ends
+
+    def holding(self, file: DataFile, wanted: Sequence[Any]) -> Collection[int]:
+        """The pages whose bounds have wanted values, in their order, between them."""
+        if not wanted:
+            raise KeyError("no values")
         read: Callable[[bytes], Any] = bytes if isinstance(wanted[0], bytes) else _whole
         found = []
-        bounds = _bounds(self._footer.index(self._chunk.bounds))
-        for page, (low, high) in zip(range(len(self.firsts)), bounds, strict=True):
-            at = bisect_left(wanted, read(low))
-            if at < len(wanted) and wanted[at] <= read(high):
+        for page, (low, high) in zip(range(len(self.firsts)), self._bounds_in(file, read), strict=True):
+            at = bisect_left(wanted, low)
+            if at < len(wanted) and wanted[at] <= high:
                 found.append(page)
         return found
 
-    def read(self, some: Collection[int]) -> Pages | None:
+    def read(self, file: DataFile, some: Collection[int]) -> Pages | None:
         """These pages; None if all of the column is read at no more cost."""
         pages, counts = sorted(some), self._counts
         if not pages:
             return Pages(pa.chunked_array([], self._kind), [], [])
         ends = map(sum, zip(self._places, self._sizes, strict=True))
-        if min(self._sizes) <= 0 or min(counts) <= 0 or pages[0] < 0 or max(ends) > self._footer.file.bytes:
+        if min(self._sizes) <= 0 or min(counts) <= 0 or pages[0] < 0 or max(ends) > file.bytes:
             raise ValueError("no such pages")
         told = self._places[0] - self._begin if 0 < self._begin < self._places[0] else 0  # a dictionary
         if told + sum(self._sizes[one] for one in pages) > _MOST * (told + sum(self._sizes)):
             return None
-        before = self._footer.file.part(self._begin, told) if told else b""
-        rows, body = sum(counts[one] for one in pages), b"".join(self._bodies(pages))
+        before = file.part(self._begin, told) if told else b""
+        rows, body = sum(counts[one] for one in pages), b"".join(self._bodies(file, pages))
         footer = self._small_footer(rows, len(before), len(body))
         whole = b"".join((_MAGIC, before, body, footer, len(footer).to_bytes(4, "little"), _MAGIC))
         try:
@@ -236,19 +267,19 @@ class _Column:
             raise ValueError("other rows than were told")
         return Pages(values, [self.firsts[one] for one in pages], [counts[one] for one in pages])
 
-    def _bodies(self, pages: Sequence[int]) -> Iterator[memoryview]:
+    def _bodies(self, file: DataFile, pages: Sequence[int]) -> Iterator[memoryview]:
         """The bytes of pages, of those that are near each other by one request."""
-        file, run = self._footer.file, [pages[0]]
+        run = [pages[0]]
         for page in pages[1:]:
             if self._places[page] - self._places[run[-1]] - self._sizes[run[-1]] > file.gap:
-                yield from self._run(run)
+                yield from self._run(file, run)
                 run = []
             run.append(page)
-        yield from self._run(run)
+        yield from self._run(file, run)
 
-    def _run(self, pages: Sequence[int]) -> Iterator[memoryview]:
+    def _run(self, file: DataFile, pages: Sequence[int]) -> Iterator[memoryview]:
         first, last = self._places[pages[0]], self._places[pages[-1]] + self._sizes[pages[-1]]
-        data = memoryview(self._footer.file.part(first, last - first))
+        data = memoryview(file.part(first, last - first))
         for page in pages:
             at = self._places[page] - first
             yield data[at : at + self._sizes[page]]

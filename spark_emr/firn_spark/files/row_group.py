@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from firn.changes.decode.types import Column
 from firn_spark.files import page_index, values
+from firn_spark.tables.objects import DataFile
 
 _WHOLE: Final = frozenset({"int", "long", "date"})
 _BOUND: Final = frozenset({"int", "long", "string", "binary", "uuid"})  # whose bounds a page index tells in bytes
@@ -35,6 +36,7 @@ class RowGroup:
         self._number = number
         self._names = names
         self._defaults = defaults
+        self._held, self._path = (file.held, file.path) if isinstance(file, DataFile) else (None, "")
         self._known: dict[str, pa.ChunkedArray] = {}
         self._some: dict[str, tuple[pa.Array, pa.ChunkedArray]] = {}  # places, and the values there
         self.rows = file.metadata.row_group(number).num_rows
@@ -66,14 +68,25 @@ class RowGroup:
         inside = self._names[name]
         if inside is None and name in self._defaults:
             return values.lacking(self.rows, self._defaults[name])
-        if inside is not None and name not in self._known:
-            self._known[name] = self._file.read_row_group(self._number, columns=[inside], use_threads=False).column(0)
+        if inside is not None and not self._is_known(name):
+            found = self._file.read_row_group(self._number, columns=[inside], use_threads=False).column(0)
+            self._known[name] = found
+            if self._held is not None:
+                self._held.put(self._path, self._number, inside, found, found.nbytes)
         return self._known.get(name)
+
+    def _is_known(self, name: str) -> bool:
+        """Whether a column is there without reading it: this time, or held since an earlier look-up."""
+        inside = self._names[name]
+        if name not in self._known and inside is not None and self._held is not None:
+            found = self._held.get(self._path, self._number, inside)
+            self._known |= {} if found is None else {name: found}
+        return name in self._known
 
     def taken(self, name: str, places: pa.Array) -> pa.ChunkedArray | None:
         """The values of some of its rows; None if all are null, for the file has no such column."""
         inside = self._names[name]
-        if inside is not None and name not in self._known:
+        if inside is not None and not self._is_known(name):
             if (found := self._taken_before(name, places)) is None:
                 found = page_index.of_rows(self._file, self._number, inside, places)
             if found is not None:
@@ -131,7 +144,7 @@ class RowGroup:
     def _pages(self, column: Column, wanted: pa.Array) -> page_index.Pages | None:
         """Those pages of a column that may hold wanted values; None if all of it is better looked through."""
         inside = self._names[column.name]
-        if inside is None or column.name in self._known or column.type.name not in _BOUND or wanted.null_count:
+        if inside is None or self._is_known(column.name) or column.type.name not in _BOUND or wanted.null_count:
             return None
         if not page_index.pays(len(wanted), self.rows):
             return None

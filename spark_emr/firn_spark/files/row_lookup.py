@@ -23,6 +23,7 @@ from firn_spark.not_eligible import ForeignFiles, Unfit, first_of
 from firn_spark.tables import deletes
 from firn_spark.tables.deletes import DeleteFile
 from firn_spark.tables.evolve import Table
+from firn_spark.tables.held_columns import HeldColumns
 from firn_spark.tables.java import elements, java_class
 from firn_spark.tables.objects import Objects
 from firn_spark.tables.planned_files import PlannedFile
@@ -89,7 +90,7 @@ class Wanted:
 class Files:
     """The data files of one snapshot that may hold the wanted rows, and the delete files that may name rows of them.
     `defaults`: defaults_in; `ends`: what bounds tell of the key's first column, before the values are known; `home`:
-    where the table lies."""
+    where the table lies; `held`: what was read of its files before."""
 
     wanted: Wanted
     files: Sequence[str] = ()
@@ -97,6 +98,7 @@ class Files:
     defaults: Mapping[str, pa.Field] = field(default_factory=dict)
     ends: Mapping[str, Ends] = field(default_factory=dict)
     home: str = ""
+    held: HeldColumns | None = None
 
     def open(self) -> Sequence[str]:
         """The data files that may hold wanted rows, by what is known by now."""
@@ -154,11 +156,11 @@ def plan(spark: SparkSession, table: Table, wanted: Wanted, limits: Limits | Non
             gone.addAll(mine)
             found.append(path)
             table.planned.keep(snapshot, path, PlannedFile(file, mine))
-            foreign = foreign or not readable_files.is_parquet(file)
+            foreign = foreign or not (path.endswith(".parquet") or readable_files.is_parquet(file))
             if bounds is not None and (told := file_bounds.ends_in(descriptions.said(file), *bounds)) is not None:
                 ends[path] = told
-            rows += file.recordCount()
             if limits is not None:
+                rows += file.recordCount()
                 _check(limits, wanted, len(found), rows)
     finally:
         tasks.close()
@@ -234,7 +236,7 @@ def each(files: Files, one: Callable[[pq.ParquetFile, str, pa.Array], T]) -> lis
     """What `one` makes of each file, its path and the rows of it that are deleted."""
     if not (paths := files.open()):
         return []
-    objects = Objects(files.home or paths[0])
+    objects = Objects(files.home or paths[0], files.held)
     gone = deletes.gone_in(objects, files.deletes, paths)
 
     def read(path: str) -> T | ForeignFiles:
@@ -262,12 +264,7 @@ def _together(parts: Sequence[Rows], result: Rows) -> Rows:
 
 
 def _matching(
-    file: pq.ParquetFile,
-    path: str,
-    files: Files,
-    columns: Sequence[Column],
-    ids: Mapping[str, int],
-    gone: pa.Array,
+    file: pq.ParquetFile, path: str, files: Files, columns: Sequence[Column], ids: Mapping[str, int], gone: pa.Array
 ) -> Rows:
     """The wanted rows of one file, row group by row group: of most a look at the key is enough to pass them by."""
     wanted = files.wanted

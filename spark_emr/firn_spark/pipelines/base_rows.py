@@ -5,6 +5,7 @@ Their columns are those of the base in the types of decoded changes (columns.arr
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from firn_spark.pipelines.base_delta import key_columns_of
 from firn_spark.tables import deletes
 from firn_spark.tables.columns import arrow_type
 from firn_spark.tables.evolve import Table
+from firn_spark.tables.held_columns import HeldColumns
 from firn_spark.tables.objects import Objects
 
 _ABOVE_ALL: Final = b"\xff" * 64  # positions that are not asked for: none is as high
@@ -74,10 +76,12 @@ def rows_with(
     keys: pa.Table | None = None,
     *,
     where: bool = False,
+    held: HeldColumns | None = None,
 ) -> list[pa.Table]:
     """These columns of the rows that have a value that is `wanted` in each column of the key; `keys`: of those of these
-    keys (k0, k1, …) alone; `where`: with the columns FILE and ROW. Raises as all_rows."""
-    files = row_lookup.plan(spark, table, wanted, None)
+    keys (k0, k1, …) alone; `where`: with the columns FILE and ROW; `held`: what was read of files
+    before. Raises as all_rows."""
+    files = replace(row_lookup.plan(spark, table, wanted, None), held=held)
     return rows_in(files, row_lookup.ids_of(table), columns, keys, where=where)
 
 

@@ -11,6 +11,7 @@ from firn.log.store import ObjectFile, Store, put
 from firn.tables.locations import below, spelled
 from firn_spark import vended_keys
 from firn_spark.tables.fence import LostRace
+from firn_spark.tables.held_columns import HeldColumns
 from firn_spark.vended_keys import Keys
 
 _REQUESTS_AT_ONCE = 8
@@ -19,14 +20,15 @@ _GAP = 1024 * 1024  # bytes that are read along with others that are far away, r
 
 class DataFile(pq.ParquetFile):  # type: ignore[misc]  # pyarrow says no types
     """A Parquet file that gives its bytes too. `gap`: so many that nobody wants are read along with those around them;
-    `pages`: what files.page_index knows of it."""
+    `pages`: what files.page_index knows of it; `held`: what was read before, of it as `path`."""
 
-    def __init__(self, source: pa.NativeFile, gap: int = 0) -> None:
+    def __init__(self, source: pa.NativeFile, gap: int = 0, path: str = "", held: HeldColumns | None = None) -> None:
         super().__init__(source)
         self._source = source
         self.gap = gap
         self.bytes = int(source.size())
         self.pages: Any = None
+        self.path, self.held = path, held
 
     def part(self, first: int, length: int) -> bytes:
         """Some bytes of it. Raises StorageUnavailable."""
@@ -40,10 +42,12 @@ class DataFile(pq.ParquetFile):  # type: ignore[misc]  # pyarrow says no types
 
 class Objects:
     """The files of one table, each in the store of its location: `write.data.path`, or who added files that were there
-    already, may have put some into another one than the table's own. `location`: the table's."""
+    already, may have put some into another one than the table's own. `location`: the table's; `held`: what was read of
+    files before."""
 
-    def __init__(self, location: str) -> None:
+    def __init__(self, location: str, held: HeldColumns | None = None) -> None:
         self._owner = location
+        self._held = held
         self._stores: dict[tuple[str, Keys | None], Store] = {}
         self._is_far = not _is_here(location)
 
@@ -56,8 +60,8 @@ class Objects:
         """Raises LostRace if maintenance removed the file since its snapshot was read, StorageUnavailable."""
         try:
             if _is_here(location):
-                return DataFile(pa.OSFile(_path(location)))
-            return DataFile(pa.PythonFile(ObjectFile(*self._find(location)), "r"), _GAP)
+                return DataFile(pa.OSFile(_path(location)), 0, location, self._held)
+            return DataFile(pa.PythonFile(ObjectFile(*self._find(location)), "r"), _GAP, location, self._held)
         except FileNotFoundError as error:
             raise LostRace(f"{location} was removed while it was looked up") from error
 

@@ -314,7 +314,8 @@ def _with_changes(
             if found.rows:
                 changed[low] = found
     work.told["changes"] = sum(found.rows for found in changed.values())
-    sources = TablesAt(spark, connection, work.tables, query.needed, changed, table, query.stored)
+    held = work.shared.held
+    sources = TablesAt(spark, connection, work.tables, query.needed, changed, table, query.stored, held)
     with failures(str(work.view.table)):
         moments = _moments(work)
         is_other = changed or (query.plan.by_clock and moments[0] != moments[1])
@@ -341,6 +342,7 @@ def _moments(work: _Work) -> Moments:
 
 def _as_whole(work: _Work, query: _Query, connection: Connection, summary: Mapping[str, str]) -> Table:
     context, count = work.context, 0
+    work.shared.held.clear()  # a fill needs the memory
     sources = TablesAt(context.spark, connection, work.tables, query.needed, None, None, query.stored)
     table = work.table
     if table is None:

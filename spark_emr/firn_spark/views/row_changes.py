@@ -22,6 +22,7 @@ from firn_spark.pipelines.base_rows import some_rows
 from firn_spark.tables import deletes
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.fence import LostRace
+from firn_spark.tables.held_columns import HeldColumns
 from firn_spark.tables.java import elements
 from firn_spark.tables.objects import Objects
 
@@ -45,10 +46,12 @@ class RowChanges:
 
 class SharedChanges:
     """The changes of tables between snapshots, for the views of a job: those that read the same ones between the same
-    snapshots look at its files once, and read each of its columns once."""
+    snapshots look at its files once, and read each of its columns once. `held`: what else was read of files, for the
+    next refreshes too."""
 
     def __init__(self, most: int = _MOST_BYTES) -> None:
         self._most = most
+        self.held = HeldColumns()
         self._known: OrderedDict[_Between, _Reader] = OrderedDict()
 
     def between(
@@ -59,7 +62,7 @@ class SharedChanges:
         fields = tuple((int(one["id"]), str(one["name"]), str(one["type"])) for one in table.state.fields)
         key = (str(table.name), table.state.uuid, since, until, fields)
         try:
-            reader = self._known.pop(key, None) or _looked_at(spark, table, since, until)
+            reader = self._known.pop(key, None) or _looked_at(spark, table, since, until, self.held)
             found = reader.read(table, columns)
         except (LostRace, ForeignFiles, pa.ArrowException) as error:  # a file is gone, or none that is read here
             raise NoDelta(str(error)) from error
@@ -72,10 +75,10 @@ class SharedChanges:
 _Between = tuple[str, str, int, int, tuple[tuple[int, str, str], ...]]
 
 
-def _looked_at(spark: SparkSession, table: Table, since: int, until: int) -> "_Reader":
+def _looked_at(spark: SparkSession, table: Table, since: int, until: int, held: HeldColumns) -> "_Reader":
     between = snapshots_between(table, since, table.java.snapshot(until))
     check_columns(spark, table, since)
-    reader = _Reader(spark, table)
+    reader = _Reader(spark, table, held)
     for snapshot in reversed(between):
         reader.add(snapshot)
     return reader
@@ -108,10 +111,10 @@ class _Part:
 class _Reader:
     """The rows of a table that went and came, and what was read of them."""
 
-    def __init__(self, spark: SparkSession, table: Table) -> None:
+    def __init__(self, spark: SparkSession, table: Table, held: HeldColumns) -> None:
         self._spark = spark
         self._table = table
-        self._objects = Objects(table.state.location)
+        self._objects = Objects(table.state.location, held)
         self._descriptions = deletes.Descriptions(spark, table)
         self._gone: list[_Part] = []
         self._come: list[_Part] = []

@@ -18,6 +18,7 @@ from firn_spark.pipelines import base_rows
 from firn_spark.tables import deletes
 from firn_spark.tables.columns import arrow_type
 from firn_spark.tables.evolve import Table
+from firn_spark.tables.held_columns import HeldColumns
 from firn_spark.views.row_changes import RowChanges
 from firn_sql.views import bags
 from firn_sql.views.algebra import column, quoted
@@ -66,6 +67,7 @@ class TablesAt:
     needed   of each table the columns that the plan reads
     changed  of each table that has changed what has; None: nothing is known of before
     view     the view's own table, if it is there
+    held     what was read of files before
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class TablesAt:
         changed: Mapping[str, RowChanges] | None,
         view: Table | None,
         stored: Stored,
+        held: HeldColumns | None = None,
     ) -> None:
         self._spark = spark
         self._connection = connection
@@ -84,6 +87,7 @@ class TablesAt:
         self._needed = needed
         self._view = view
         self._stored = stored
+        self._columns_held = held
         self._numbers = count()
         self._whole: dict[str, str] = {}
         self._empty: dict[str, str] = {}
@@ -138,7 +142,7 @@ class TablesAt:
         its += [one for one in wanted.key[-1:] if one not in its]
         self._held = wanted.key[-1], []
         if self._view is not None:
-            rows = base_rows.rows_with(self._spark, self._view, wanted, its, where=True)
+            rows = self._rows_with(self._view, wanted, its, where=True)
             self._held = wanted.key[-1], rows
         return self._stored.held(f"SELECT * FROM {self._made(its, self._held[1])}", columns)
 
@@ -154,18 +158,21 @@ class TablesAt:
         """Where these rows (`who`) of the view are: of groups that is known, for they were looked up."""
         if not len(rows):
             return {}
-        if self._held is None:
-            wanted = self._wanted(rows)
-            by, found = wanted.key[-1], base_rows.rows_with(self._spark, view, wanted, wanted.key[-1:], where=True)
-        else:
-            by, found = self._held
-        if not found:
-            return {}
-        names = [by.name, base_rows.FILE, base_rows.ROW]
-        told = pa.concat_tables(one.select(names) for one in found).unify_dictionaries()
-        own = rows["id" if by is _ID else "shown"].combine_chunks().cast(told[by.name].type)
-        told = told.filter(pc.is_in(told[by.name], value_set=own))
-        return deletes.by_file(told[base_rows.FILE], told[base_rows.ROW])
+        if self._held is not None:
+            return _places(*self._held, rows)
+        wanted = self._wanted(rows)
+        if len(wanted.key) == 1:
+            return _places(wanted.key[0], self._rows_with(view, wanted, wanted.key, where=True), rows)
+        # All of the rows that show a value, if they are as many as those that go: who they are need not be read.
+        shown = row_lookup.Wanted(wanted.key[:1], some=wanted.values[:1])
+        found = self._rows_with(view, shown, shown.key, where=True)
+        all_of = _as_often(rows["shown"], [one[shown.key[0].name] for one in found])
+        known = pc.is_in(rows["shown"], value_set=all_of.cast(rows["shown"].type))
+        places = [_places(shown.key[0], found, rows.filter(known))]
+        if len(some := rows.filter(pc.invert(known))):
+            wanted = self._wanted(some)
+            places.append(_places(_ID, self._rows_with(view, wanted, [_ID], where=True), some))
+        return deletes.together(places)
 
     def _wanted(self, rows: pa.Table) -> row_lookup.Wanted:
         """Rows of the view, by who they are: the last column tells it. What the view shows of that comes first, for
@@ -226,8 +233,13 @@ class TablesAt:
                 return name
         at, columns = self._tables[source], self._columns(source)
         wanted = row_lookup.Wanted(key, some=values, snapshot=at.until)
-        known.append((values, self._made(columns, base_rows.rows_with(self._spark, at.table, wanted, columns), at)))
+        known.append((values, self._made(columns, self._rows_with(at.table, wanted, columns), at)))
         return known[-1][1]
+
+    def _rows_with(
+        self, table: Table, wanted: row_lookup.Wanted, columns: Sequence[Column], *, where: bool = False
+    ) -> list[pa.Table]:
+        return base_rows.rows_with(self._spark, table, wanted, columns, where=where, held=self._columns_held)
 
     def _every(self, source: str) -> str:
         at = self._tables[source]
@@ -281,6 +293,28 @@ class TablesAt:
         self._connection.execute(f"CREATE TEMP TABLE {name} AS SELECT * FROM firn_reader")
         self._connection.unregister("firn_reader")
         return name
+
+
+def _places(by: Column, found: Sequence[pa.Table], rows: pa.Table) -> deletes.Places:
+    """Where rows (`TablesAt.who`) are, of those that were found with what `by` tells of them."""
+    if not found:
+        return {}
+    names = [by.name, base_rows.FILE, base_rows.ROW]
+    told = pa.concat_tables(one.select(names) for one in found).unify_dictionaries()
+    own = rows["id" if by is _ID else "shown"].combine_chunks().cast(told[by.name].type)
+    told = told.filter(pc.is_in(told[by.name], value_set=own))
+    return deletes.by_file(told[base_rows.FILE], told[base_rows.ROW])
+
+
+def _as_often(wanted: pa.ChunkedArray, found: Sequence[pa.ChunkedArray]) -> pa.Array:
+    """The values that both have equally often."""
+    kind = wanted.type
+    there = pa.chunked_array([part.cast(kind) for one in found for part in one.chunks], kind)
+    sides = []
+    for one in (wanted, there):
+        counts = pc.value_counts(one)
+        sides.append(pa.table({"value": counts.field(0), "count": counts.field(1)}))
+    return sides[0].join(sides[1], ["value", "count"], join_type="inner", use_threads=False)["value"].combine_chunks()
 
 
 def _says_all(value: pa.DataType, kind: pa.DataType) -> bool:

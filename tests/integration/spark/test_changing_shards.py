@@ -29,11 +29,7 @@ from firn_spark.maintenance.expiry import expire_all
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Tables
 from tests.integration.spark.committing import Died
-<<<<<<< HEAD
-from tests.integration.spark.dying_jobs import FEW, delivered
-=======
 from tests.integration.spark.dying_jobs import FEW, delivered, let_go
->>>>>>> moves32
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import event
 from tests.integration.spark.test_shard_commits import CONFIG, KINDS, TENANTS, lake_of, told

@@ -1,0 +1,59 @@
+"""What look-ups have read of data files, held in memory for the next ones. No file changes under its name, so what is
+held stays right; a file that compaction took out is asked for no more, and makes room."""
+
+import threading
+from collections import OrderedDict
+from typing import Any, Final
+
+_MOST_BYTES: Final = 192 * 1024 * 1024
+_CHANCES: Final = 2  # times that what was asked for again is passed over where room is wanted
+_Key = tuple[str, int, str]
+
+
+class HeldColumns:
+    """Columns of row groups, and what page indexes tell, up to so many bytes. Threads share it.
+
+    Of more than that, asked for again and again in the same order, the oldest would go each time before it is asked for
+    again. So what was asked for again stays, and what finds no room is not held.
+    """
+
+    def __init__(self, most: int = _MOST_BYTES) -> None:
+        self._most = most
+        self._bytes = 0
+        self._held: OrderedDict[_Key, list[Any]] = OrderedDict()  # value, its bytes, its chances; the next to go first
+        self._lock = threading.Lock()
+
+    @property
+    def bytes(self) -> int:
+        """That it holds."""
+        return self._bytes
+
+    def get(self, path: str, group: int, name: str) -> Any:
+        """What is held of a row group of a file under this name; None: nothing."""
+        with self._lock:
+            if (found := self._held.get((path, group, name))) is None:
+                return None
+            found[2] = _CHANCES
+            return found[0]
+
+    def put(self, path: str, group: int, name: str, value: Any, size: int) -> None:
+        """Holds it, if there is room, or what is there is asked for no more."""
+        key = path, group, name
+        with self._lock:
+            if size > self._most or key in self._held:
+                return
+            while self._bytes + size > self._most:
+                first = next(iter(self._held))
+                if self._held[first][2]:
+                    self._held[first][2] -= 1
+                    self._held.move_to_end(first)
+                    return
+                self._bytes -= self._held.pop(first)[1]
+            self._held[key] = [value, size, 0]
+            self._bytes += size
+
+    def clear(self) -> None:
+        """Holds nothing any more."""
+        with self._lock:
+            self._held.clear()
+            self._bytes = 0
