@@ -7,7 +7,6 @@ from firn.config.whole_tables import Whole
 from firn.errors import TerminalError
 from firn_lake.changes.row_changes import Changes
 from firn_lake.fresh.fresh_rows import RowsToCome
-from firn_lake.fresh.pending import NotFresh
 from firn_lake.lake_table import LakeTable, Moment
 from firn_lake.reading.pruning import Pruned
 from firn_lake.reading.rows import BATCH_SIZE, Rows
@@ -88,11 +87,11 @@ class WholeTable(LakeTable):
         metadata: bool = False,
         fresh: bool = False,
     ) -> Rows | RowsToCome:
-        """As for a table. Shards that the filter does not need are not opened. Raises NotFresh for `fresh`."""
+        """As for a table. Shards that the filter does not need are not opened; with `fresh` only to look for newer rows
+        of keys that waiting changes would bring into its rows."""
         if fresh:
-            raise NotFresh(
-                f"{self.name} is several tables, and what waits for them can't be added yet: read it without fresh"
-            )
+            now = self._lake.fresh(as_of).table(self._whole.name.identifier)
+            return now.read(now.version.select(columns, metadata), filter, batch_size, limit)
         whole = self.whole_at(as_of)
         return WholeRows(whole, whole.version.select(columns, metadata), filter, batch_size, limit)
 
