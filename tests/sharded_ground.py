@@ -16,7 +16,7 @@ from firn.config.map_document import MapVersion
 from firn.config.names import TableName
 from firn.config.sharding import Sharding
 from firn.log import cuts, epochs, shard_maps
-from firn.tables.shard_cut import At, properties, summary
+from firn.tables.shard_cut import At, cut_in, properties, summary
 from firn.tables.table_state import CREATES, EPOCH, NEWEST, TRUNCATED
 from firn_lake.fresh.pending import Look
 from firn_lake.fresh.pending_table import waiting
@@ -133,6 +133,27 @@ class ShardedGround(Ground):
     def whole(self, where: str | None = None) -> dict[int, Any]:
         """Fresh rows of all shards by key."""
         return by_key(self.lake, WHOLE, where)
+
+    def by_table(self, table: str) -> dict[int, Any]:
+        """Those of one table by its name."""
+        return by_key(self.lake, table)
+
+    def named(self, shard: str) -> int:
+        """The snapshot of a shard that the rest names."""
+        snapshot = self.catalog.load_table(self.rest).current_snapshot()
+        assert snapshot is not None
+        assert snapshot.summary is not None
+        return cut_in([snapshot.summary.additional_properties], "spec")[shard].snapshot
+
+    def name(self, shard: str, snapshot: int) -> None:
+        """Lets the rest name another snapshot of a shard."""
+        rest = self.catalog.load_table(self.rest)
+        now = rest.current_snapshot()
+        assert now is not None
+        assert now.summary is not None
+        at = cut_in([now.summary.additional_properties], "spec")
+        told = summary(at | {shard: At(snapshot, at[shard].progress, "spec")}, self.under)
+        rest.append(_schema(rest).empty_table(), told | {f"{EPOCH}spec": str(at[shard].progress)})
 
     def shard(self, name: str, where: str | None = None) -> dict[int, Any]:
         """Those of one by a name of the newest map."""

@@ -188,8 +188,7 @@ class FreshWhole:
             return WholeRows(whole, schema, where, batch_size, limit)
         if whole is None:
             return _fresh(of, of.version, schema, where, batch_size, limit)
-        chosen, shards = whole.chosen(where), whole.cut.map
-        stored = partial(StoredShards, whole, chosen, lambda value: shards.of(value) in chosen)
+        stored = partial(StoredShards, whole, whole.chosen(where), whole.fitting(where))
         rows = partial(_whole_rows, whole, where, batch_size)
         return _fresh(of, of.version, schema, where, batch_size, limit, stored=stored, rows=rows)
 
@@ -228,7 +227,7 @@ class FreshShard:
     ) -> Rows | FreshRows:
         """As FreshTable says. Raises NotFresh if no shard lies there (any more)."""
         of, whole = self.of, self.of.coming
-        before, after = of.maps
+        _, after = of.maps
         name = next((one for one, place in after.tables.items() if place == self._place), None)
         if name is None:
             raise NotFresh(
@@ -247,13 +246,13 @@ class FreshShard:
             if not only:
                 raise NotFresh(f"nothing waits for {self._place}, and no commit has made it")
             return WholeRows(whole, schema, where, batch_size, limit, only=only)
-        chosen = whole.chosen(where)
-        scanned = chosen & only.keys()
+        fitting = whole.fitting(where)
 
         def fits(value: Any) -> bool:
-            return after.map.of(value) == name and before.map.of(value) in chosen
+            return after.map.of(value) == name and fitting(value)
 
-        stored, rows = partial(StoredShards, whole, scanned, fits), partial(self._rows, whole, only, where, batch_size)
+        stored = partial(StoredShards, whole, whole.chosen(where) & only.keys(), fits)
+        rows = partial(self._rows, whole, only, where, batch_size)
         return _fresh(of, self.version, schema, where, batch_size, limit, keep=keep, stored=stored, rows=rows)
 
     def _sources(self, name: str) -> list[tuple[str, Callable[[Any], bool] | None]]:

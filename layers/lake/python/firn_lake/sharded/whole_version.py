@@ -7,6 +7,7 @@ The rest leads: its snapshot is the moment, its columns are those of all, and it
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -28,7 +29,7 @@ from firn_lake.reading.unreadable import UnreadableFile
 from firn_lake.reading.versions import Version, version_of
 from firn_lake.schemas.arrow_types import cast
 from firn_lake.sharded.placed_rows import Keep
-from firn_lake.sharded.shard_choice import shards_of
+from firn_lake.sharded.shard_choice import may_fit, shards_of
 from firn_lake.sharded.shard_columns import as_shard_has, filter_in_shard
 from firn_lake.tables import TableNotFound, identifier_text
 
@@ -203,6 +204,11 @@ class WholeVersion:
     def chosen(self, text: "str | BooleanExpression | None") -> frozenset[str]:
         """The shards that may hold rows that fit a filter, made or not."""
         return shards_of(rewrite_not(self.version.bound(text)), self.version.schema, self.cut.map)
+
+    def fitting(self, text: "str | BooleanExpression | None") -> Callable[[Any], bool]:
+        """Whether a row that has a value, as it came, in the map's column may fit a filter."""
+        where = rewrite_not(self.version.bound(text))
+        return partial(may_fit, where, self.version.schema, self.cut.map)
 
     def needed(self, where: BooleanExpression) -> list[str]:
         """Those that are made and may hold rows that fit a filter, which is bound."""
