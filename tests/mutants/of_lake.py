@@ -282,4 +282,25 @@ MUTANTS: Final = (
         "sorted(home.table for home in self.cut.map.homes.values())",
         ("tests/unit/lake/test_whole_tables.py::test_a_scope_has_the_shards_of_every_map",),
     ),
+    Mutant(
+        "a row that comes into a shard by what waits is not looked for in the others",
+        f"{_LAKE}/fresh/stored_shards.py",
+        "{shard: keys if shard in self._scanned else elsewhere for shard in whole.made}",
+        "{shard: keys if shard in self._scanned else [] for shard in whole.made}",
+        ("tests/unit/lake/test_fresh_of_shards.py::test_only_shards_that_may_tell_of_the_rows_are_opened",),
+    ),
+    Mutant(
+        "a shard is read fresh by the map of the cut",
+        f"{_LAKE}/fresh/fresh_shards.py",
+        "return before, before if number == before.number else self._version_of_map(number)",
+        "return before, before",
+        ("tests/unit/lake/test_fresh_of_shards.py::test_a_map_counts_with_the_next_change_of_the_table",),
+    ),
+    Mutant(
+        "what a row of a shard holds is told by the numbers of the rest's columns",
+        f"{_LAKE}/sharded/whole_version.py",
+        "        return replace(at, schema=schema), read\n",
+        "        return replace(at, schema=self.version.schema), read\n",
+        ("tests/property/test_fresh_shards.py::test_any_history_cut_anywhere_is_what_the_specification_places",),
+    ),
 )

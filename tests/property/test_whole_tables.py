@@ -131,6 +131,23 @@ def test_changes_between_two_cuts_lead_from_the_one_to_the_other(lakes: dict[str
         assert sorted(rows.values(), key=lambda row: row["id"]) == after
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_who_follows_it_and_stops_anywhere_has_the_rows_of_each_cut(lakes: dict[str, ShardedLake], way: str) -> None:
+    lake = lakes[way]
+    table = lake.lake.table("shop.orders")
+    rows: dict[int, dict[str, Any]] = {}
+    cursor: Any = None
+    for snapshot, wanted in lake.cuts:
+        for changes in table.follow(cursor, until=snapshot):
+            for change in changes.pylist():
+                (told,) = plain([{name: change[name] for name in lake.columns.names}])
+                assert (told["id"] in rows) == (change["_change"] != "insert"), "a row that moves is one update"
+                rows.pop(told["id"], None)
+                rows |= {} if change["_change"] == "delete" else {told["id"]: told}
+            cursor = changes.cursor.json()
+        assert sorted(rows.values(), key=lambda row: row["id"]) == wanted
+
+
 _TEXTS = ["s", "'a'", "''", "'ab'", "'é'"]
 _NUMBERS = ["id", "n", "0", "1", "-1", "2", "9"]
 _VALUES = {

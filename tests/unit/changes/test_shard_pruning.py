@@ -6,9 +6,9 @@ from typing import Any
 
 from firn.changes.decode.types import LONG
 from firn.changes.placement.shard_map import Bands, ShardMap
-from firn.changes.placement.shard_pruning import Sign, may_hold
+from firn.changes.placement.shard_pruning import Sign, may_be, may_hold
 from firn.changes.placement.shard_values import comparable
-from tests.property.random_shards import VALUES, first_map, homes
+from tests.property.random_shards import ODD, VALUES, first_map, homes
 from tests.soak import times
 
 COMPARED: dict[Sign, Any] = {
@@ -31,8 +31,17 @@ def test_a_row_that_fits_is_in_none_of_the_shards_that_are_left_out() -> None:
         values = [comparable(shards.kind, one) for one in dice.sample(VALUES[shards.kind], 2 if sign == "in" else 1)]
         found = may_hold(shards, sign, [one for one in values if one is not None])
         assert shards.rest in found, "null and what was odd"
+        for odd in ODD:
+            assert (
+                may_be(shards, odd, sign, [one for one in values if one is not None])
+                or odd is None
+                or (comparable(shards.kind, odd) is not None)
+            ), "what was odd may have become anything"
+        assert may_be(shards, None, sign, [one for one in values if one is not None]) == (sign == "null")
         for value in VALUES[shards.kind]:
             own = comparable(shards.kind, value)
+            known = [one for one in values if one is not None]
+            assert may_be(shards, value, sign, known) == COMPARED[sign](own, values)
             if COMPARED[sign](own, values):
                 assert shards.of(value) in found, f"seed {seed}"
         seen[f"{shards.by} {sign}"] += len(shards.shards) - len(found)

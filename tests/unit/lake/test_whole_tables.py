@@ -17,7 +17,7 @@ from firn.config.reader_scopes import Scope
 from firn.config.sharding import Sharding
 from firn.tables.shard_names import SHARDS_MAP, SHARDS_VERSION
 from firn.tables.snapshot_history import NoSuchMoment
-from firn_lake.fresh.pending import NotFresh
+from firn_lake.changes.cursor import BadCursor
 from firn_lake.lake import Lake
 from firn_lake.reading.unreadable import UnreadableFile
 from firn_lake.scoped_lake import ScopedLake
@@ -181,14 +181,45 @@ def test_what_is_of_one_table_is_refused_by_name(made: ShardedLake) -> None:
     table = made.lake.table("shop.orders")
     for ask in (
         lambda: table.append([]), lambda: table.rollback(1), lambda: table.tag("x"), lambda: table.expire(),
-        lambda: table.evolve(drop=["n"]), lambda: list(table.follow(until="main")), lambda: table.iceberg,
+        lambda: table.evolve(drop=["n"]), lambda: table.iceberg,
     ):  # fmt: skip
         with pytest.raises(SeveralTables, match=r"shop\.orders is the shards of a table.* such as rest\.orders"):
             ask()
-    with pytest.raises(NotFresh, match=r"shop\.orders is several tables"):
-        table.read(fresh=True)
-    with pytest.raises(NotFresh, match=r"shop\.orders is several tables"):
-        made.lake.sql(ALL, fresh=True).arrow()
+
+
+def test_it_is_followed_from_cut_to_cut(made: ShardedLake) -> None:
+    table = made.lake.table("shop.orders")
+    (first, _), (last, _) = made.cuts
+    (changes,) = table.follow(first, until="main")
+    found = sorted((one["_change"], one["id"], one["w"]) for one in changes.pylist())
+    assert found == [("delete", 4, "other"), ("insert", 5, "acme"), ("update", 1, "umbrella")]
+    made.commit(row(2, "acme", 7), row(3, None, 9), dies_after=1)
+    assert list(table.follow(changes.cursor, until="main")) == [], "what a job that died has left is of no cut"
+    made.commit()
+    (more,) = table.follow(changes.cursor.json(), until="main")
+    assert more.counts() == {"insert": 0, "update": 2, "delete": 0}
+    with made.table("rest").transaction() as rewrite:
+        rewrite.set_properties({"a": "b"})
+    assert list(table.follow(more.cursor, until="main")) == []
+    with pytest.raises(BadCursor, match=r"of another table than shop\.orders"):
+        list(table.follow(made.lake.table("rest.orders").changes(first, last).cursor, until="main"))
+    with pytest.raises(BadCursor, match=r"of another table than rest\.orders"):
+        list(made.lake.table("rest.orders").follow(more.cursor, until="main"))
+
+
+def test_who_follows_it_sees_a_column_that_is_rewritten_once_all_shards_have_it(made: ShardedLake) -> None:
+    table = made.lake.table("shop.orders")
+    *_, changes = table.follow(until="main")
+    assert changes.counts()["insert"] == 4
+    for shard in ("rest", "acme"):
+        of = made.table(shard)
+        rows = of.scan().to_arrow()
+        with of.update_schema(allow_incompatible_changes=True) as change:
+            change.delete_column("n")
+        with of.update_schema() as change:
+            change.add_column("n", StringType())
+        of.overwrite(rows.drop_columns("n").append_column("n", pa.nulls(rows.num_rows, pa.string())))
+        assert list(table.follow(changes.cursor, until="main")) == []
 
 
 def test_a_table_of_that_name_stays_what_it_is(made: ShardedLake) -> None:

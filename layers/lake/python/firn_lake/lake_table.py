@@ -10,7 +10,7 @@ from firn.log.cuts import Cut
 from firn.maintenance.expiry import Plan
 from firn.tables.snapshot_history import AsOf
 from firn_lake.changes.cursor import Cursor
-from firn_lake.changes.follow import follow
+from firn_lake.changes.follow import Followed, follow, one_table
 from firn_lake.changes.row_changes import Changes
 from firn_lake.fresh.fresh_rows import RowsToCome
 from firn_lake.long_history import columns_of
@@ -165,10 +165,13 @@ class LakeTable:
         if start is None:
             moment: Moment = None if isinstance(from_, Cursor) else from_
             at = self._at(moment).id if moment is not None else None
-            start = Cursor(str(self._iceberg.metadata.table_uuid), at)
+            start = Cursor(self._followed(columns, metadata, batch_size).id, at)
         deadline = until if isinstance(until, datetime) else None
         last = self._at(until).id if until is not None and deadline is None else None
-        return follow(lambda: self.iceberg, start, poll, deadline, last, columns, metadata, batch_size)
+        return follow(lambda: self._followed(columns, metadata, batch_size), start, poll, deadline, last)
+
+    def _followed(self, columns: Sequence[str] | None, metadata: bool, batch_size: int) -> Followed:
+        return one_table(self.iceberg, columns, metadata, batch_size)
 
     def prune(self, filter: "str | BooleanExpression", as_of: Moment = None, *, footers: bool = True) -> Pruned:
         """Which files a read with this filter reads, and why the others are left out: see `reading/pruning.py`."""

@@ -2,12 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
-from uuid import UUID
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from firn.changes.decode.types import Type
 from firn.changes.placement.map_changes import copies
 from firn.changes.placement.shard_map import Listed, ShardMap
 from firn.config.map_document import MapVersion
@@ -16,6 +14,7 @@ from firn.log.store import Store
 from firn.tables.map_in_log import map_under
 from firn.tables.shard_names import SHARD_DROPPED, SHARD_OF
 from firn_lake.fresh.pending_table import state_of
+from firn_lake.sharded.placed_rows import value_of
 from firn_lake.tables import summarize
 
 if TYPE_CHECKING:
@@ -85,14 +84,6 @@ def _rows_by_shard(table: "Table", after: ShardMap) -> tuple[int, Mapping[str, i
             found[shard] = found.get(shard, 0) + count
             every += count
     return every, found
-
-
-def value_of(kind: Type, cell: pa.Scalar) -> Any:
-    """As the codec has it: days, micro- or nanoseconds, a uuid's text."""
-    if pa.types.is_temporal(cell.type):
-        return None if cell.as_py() is None else cell.value
-    found = cell.as_py()
-    return str(UUID(bytes=found)) if kind.name == "uuid" and isinstance(found, bytes) else found
 
 
 def shards_of(catalog: "Catalog", made: MapVersion) -> list[ShardSize]:

@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING
 
 from firn.config.whole_tables import Whole
 from firn.errors import TerminalError
+from firn_lake.changes.follow import Followed
 from firn_lake.changes.row_changes import Changes
 from firn_lake.fresh.fresh_rows import RowsToCome
-from firn_lake.fresh.pending import NotFresh
 from firn_lake.lake_table import LakeTable, Moment
 from firn_lake.reading.pruning import Pruned
 from firn_lake.reading.rows import BATCH_SIZE, Rows
 from firn_lake.reading.unreadable import reading
 from firn_lake.reading.versions import Version, version_at
-from firn_lake.sharded.whole_changes import WholeChanges
+from firn_lake.sharded.whole_changes import WholeChanges, all_shards
 from firn_lake.sharded.whole_summary import summary_of
 from firn_lake.sharded.whole_version import Shards, WholeRows, WholeVersion
 from firn_lake.tables import SnapshotSummary, TableSummary, history, identifier_text, uncounted
@@ -31,7 +31,7 @@ class SeveralTables(TerminalError):
 
 class WholeTable(LakeTable):
     """All shards, at any moment that their rest has: each of its snapshots names one of each other shard. It is read as
-    a table is; whatever writes, follows, or is of one Iceberg table raises SeveralTables."""
+    a table is, and followed; whatever writes, or is of one Iceberg table raises SeveralTables."""
 
     def __init__(self, lake: "Lake", whole: Whole) -> None:
         """Raises TableNotFound if no commit has made it yet."""
@@ -88,11 +88,11 @@ class WholeTable(LakeTable):
         metadata: bool = False,
         fresh: bool = False,
     ) -> Rows | RowsToCome:
-        """As for a table. Shards that the filter does not need are not opened. Raises NotFresh for `fresh`."""
+        """As for a table. Shards that the filter does not need are not opened; with `fresh` only to look for newer rows
+        of keys that waiting changes would bring into its rows."""
         if fresh:
-            raise NotFresh(
-                f"{self.name} is several tables, and what waits for them can't be added yet: read it without fresh"
-            )
+            now = self._lake.fresh(as_of).table(self._whole.name.identifier)
+            return now.read(now.version.select(columns, metadata), filter, batch_size, limit)
         whole = self.whole_at(as_of)
         return WholeRows(whole, whole.version.select(columns, metadata), filter, batch_size, limit)
 
@@ -109,6 +109,9 @@ class WholeTable(LakeTable):
         """As for a table. A row that left one shard and came into another is an update."""
         before = self._at(from_).snapshot if from_ is not None else None
         return WholeChanges(before, self.whole_at(to), columns, metadata, steps, batch_size)
+
+    def _followed(self, columns: Sequence[str] | None, metadata: bool, batch_size: int) -> Followed:
+        return all_shards(self._shards(), self.leading, columns, metadata, batch_size)
 
     def prune(self, filter: "str | BooleanExpression", as_of: Moment = None, *, footers: bool = True) -> Pruned:
         """Which shards, and which of their files, a read with this filter reads: see `PrunedWhole`."""

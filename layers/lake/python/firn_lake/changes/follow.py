@@ -2,12 +2,13 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from firn_lake.changes.cursor import BadCursor, Cursor
 from firn_lake.changes.row_changes import Changes
-from firn_lake.reading.lineage import hops, line
+from firn_lake.reading.lineage import changes_nothing, hops, line
 from firn_lake.reading.rows import BATCH_SIZE
 from firn_lake.reading.versions import version_of
 from firn_lake.tables import shown
@@ -17,15 +18,43 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
 
+@dataclass(frozen=True)
+class Followed:
+    """A table as it is now, for who follows it.
+
+    name     for people
+    id       what its cursors say
+    table    whose snapshots its moments are
+    between  the changes from one of them to another
+    standing whether a snapshot is a moment of it
+    nothing  whether a snapshot only wrote rows again
+    """
+
+    name: str
+    id: str
+    table: "Table"
+    between: "Callable[[Snapshot | None, Snapshot], Changes]"
+    standing: "Callable[[Snapshot], bool]" = lambda _: True
+    nothing: "Callable[[Snapshot], bool]" = changes_nothing
+
+
+def one_table(
+    table: "Table", columns: Sequence[str] | None = None, metadata: bool = False, batch_size: int = BATCH_SIZE
+) -> Followed:
+    """One Iceberg table, all its changes in one schema, that of now: as a query after the step would see its rows."""
+
+    def between(before: "Snapshot | None", after: "Snapshot") -> Changes:
+        return Changes(before, version_of(table, after, table.schema()), columns, metadata, False, batch_size)
+
+    return Followed(shown(table), str(table.metadata.table_uuid), table, between)
+
+
 def follow(
-    load: "Callable[[], Table]",
+    load: Callable[[], Followed],
     start: Cursor,
     poll: float = 1.0,
     deadline: datetime | None = None,
     last: int | None = None,
-    columns: Sequence[str] | None = None,
-    metadata: bool = False,
-    batch_size: int = BATCH_SIZE,
 ) -> Iterator[Changes]:
     """Changes after `start`, as they are committed. Each `Changes` leads to its `cursor`; one may be empty, when rows
     were only rewritten, and its cursor is worth storing all the same.
@@ -36,7 +65,7 @@ def follow(
     ...             apply(batch)
     ...         store(changes.cursor.json())
 
-    load      the table as it is now
+    load      what is followed, as it is now
     poll      seconds between looks at it
     deadline  when to stop; None: never
     last      the snapshot to stop at, which exists already; None: none
@@ -47,10 +76,9 @@ def follow(
     at = start.snapshot
     end = deadline if deadline is None or deadline.tzinfo else deadline.replace(tzinfo=UTC)
     while True:
-        table = load()
-        for before, after in _ahead(table, start, at, last):
-            # All in one schema, that of now: as a query after the step would see its rows.
-            yield Changes(before, version_of(table, after, table.schema()), columns, metadata, False, batch_size)
+        followed = load()
+        for before, after in _ahead(followed, start, at, last):
+            yield followed.between(before, after)
             at = after.snapshot_id
         if last is not None:
             return
@@ -61,16 +89,18 @@ def follow(
 
 
 def _ahead(
-    table: "Table", start: Cursor, at: int | None, last: int | None
+    followed: Followed, start: Cursor, at: int | None, last: int | None
 ) -> "Iterator[tuple[Snapshot | None, Snapshot]]":
     """The steps from `at` to where the table stands."""
-    name = shown(table)
-    if str(table.metadata.table_uuid) != start.table:
+    name, table = followed.name, followed.table
+    if followed.id != start.table:
         raise BadCursor(
             f"the cursor is of another table than {name} is now (it was dropped and recreated, or the cursor is not "
             "its own): start without one, which gives all rows as inserts first"
         )
     head = table.current_snapshot() if last is None else table.snapshot_by_id(last)
+    while head is not None and not followed.standing(head):
+        head = None if head.parent_snapshot_id is None else table.snapshot_by_id(head.parent_snapshot_id)
     if head is None or head.snapshot_id == at:
         return
     if at is None:
@@ -89,4 +119,7 @@ def _ahead(
     if last not in (None, table.metadata.current_snapshot_id) and line(table.metadata, head, before) is not None:
         return  # the cursor is beyond it; of the table's newest that would be a rollback, which is told
     between = line(table.metadata, before, head)
-    yield from ((before, head),) if between is None else hops(before, between)
+    if between is None:
+        yield before, head
+    else:
+        yield from hops(before, [one for one in between if followed.standing(one)], followed.nothing)

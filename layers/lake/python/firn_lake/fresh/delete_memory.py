@@ -3,7 +3,6 @@ creates with unavailable values."""
 
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -20,11 +19,13 @@ from firn.config.names import TableName
 from firn.tables.table_state import CREATES, FACTS, NEWEST, TRUNCATED, TableState, floor_of
 from firn_lake.fresh.key_lookup import RowsByKey, rows_in
 from firn_lake.long_history import summaries_of
-from firn_lake.reading.versions import Version, version_of
+from firn_lake.reading.versions import version_of
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
+
+    from firn_lake.fresh.stored_rows import Stored
 
 _ABOVE_ALL: Final = b"\xff"  # the first byte of an order is 0 to 3
 
@@ -100,46 +101,22 @@ class Facts:
             for _, (position, source) in found.read({("t",)})
         ]
 
-    def removed(
-        self,
-        version: Version,
-        columns: Sequence[Column],
-        key: Sequence[Column],
-        keys: Collection[Key],
-        unnamed: str | None,
-    ) -> list[tuple[Key, Row]]:
-        """The rows of these keys that deletes removed, as far as the table still has the snapshots before them.
-        `unnamed`: the source table of rows that name none."""
+    def removed(self, stored: "Stored", columns: Sequence[Column], keys: Collection[Key]) -> list[tuple[Key, Row]]:
+        """The rows of these keys that deletes removed, as far as the table still has the snapshots before them."""
         if self._table is None or self._of is None:
             return []
         facts = version_of(self._table, self._table.current_snapshot())
         found: list[tuple[Key, Row]] = []
         looked: set[int] = set()
-        read = RowsByKey(facts, key, [*(column.name for column in columns), OP, LOOKED], rows=True)
+        read = RowsByKey(facts, stored.key, [*(column.name for column in columns), OP, LOOKED], rows=True)
         for batch in read.batches(keys):
             if LOOKED in batch.schema.names:
                 looked |= {int(one) for one in batch.column(LOOKED).to_pylist() if one is not None}
             kept = batch.filter(pc.equal(batch.column(OP), "k"))  # older versions of Firn kept the row itself
-            found += rows_in(kept, version, columns, key, unnamed)
+            found += rows_in(kept, stored.version, columns, stored.key, stored.unnamed)
         for snapshot in sorted(looked):
-            at = self._of.snapshot_by_id(snapshot)
-            if at is not None:
-                # With the columns that only the waiting changes bring, of which the table's metadata say nothing.
-                then = replace(version, snapshot=at, source=replace(version.source, snapshot=snapshot))
-                found += rows_of(then, columns, key, keys, unnamed)
+            found += stored.rows(columns, keys, snapshot)
         return found
-
-
-def rows_of(
-    version: Version,
-    columns: Sequence[Column],
-    key: Sequence[Column],
-    keys: Collection[Key] | None,
-    unnamed: str | None,
-) -> Iterable[tuple[Key, Row]]:
-    """Rows as changes.merge knows them, of these keys (None: of all). `columns`: whose values they have;
-    `unnamed`: the source table of rows that name none."""
-    return RowsByKey(version, key, [column.name for column in columns], rows=True).rows(columns, keys, unnamed)
 
 
 def _highest(told: Iterable[dict[str, str]], name: str) -> bytes:

@@ -6,7 +6,7 @@ these keys come last. Schema, key and dead letters are decided as the commit job
 gives the rows that the next commit will.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -135,9 +135,12 @@ class FreshRows(RowsToCome):
         made: Result,
         batch_size: int = BATCH_SIZE,
         limit: int | None = None,
+        stored: Callable[[Schema], Iterable[pa.RecordBatch]] | None = None,
     ) -> None:
+        """`stored`: the rows that fit `where` as they are stored, with these columns; None: those of `version`."""
         super().__init__(version, schema, where, batch_size, limit)
         self._made = made
+        self._stored = stored or (lambda some: Rows(version, some, where, batch_size))
 
     def _all(self) -> Iterator[pa.RecordBatch]:
         if self._made.committed:
@@ -147,14 +150,14 @@ class FreshRows(RowsToCome):
     def _committed(self) -> Iterator[pa.RecordBatch]:
         made = self._made
         if not made.replaced and not made.truncates:
-            yield from Rows(self._version, self._selected, self._where, self._size)
+            yield from self._stored(self._selected)
             return
         names = [*self.schema.names, *(column.name for column in made.key)]
         there = set(self._version.columns)
         own = [name for name in (POSITION, SOURCE) if made.truncates and name in there]
         schema = self._version.select([*names, *own], metadata=True)
         replaced = KeyColumns(made.key, made.replaced, arrow_schema(schema)) if made.replaced else None
-        for found in Rows(self._version, schema, self._where, self._size):
+        for found in self._stored(schema):
             gone = replaced.mask(found) if replaced else None
             batch = found if gone is None else found.filter(pc.invert(gone))
             if made.truncates:

@@ -6,6 +6,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, GreaterThanOrEqual, In, LessThanOrEqual
+from pyiceberg.schema import Schema
 
 from firn.changes.decode.iceberg_fields import HELD_TYPE
 from firn.changes.decode.types import BINARY, Column
@@ -13,7 +14,7 @@ from firn.changes.merge.fold import Key, Row, key_of
 from firn.changes.merge.ordering import read_held, total
 from firn.changes.metadata_columns import HELD, POSITION, SOURCE, SOURCE_METADATA
 from firn_lake.fresh.plain_values import plain, typed
-from firn_lake.reading.rows import BATCH_SIZE, Rows
+from firn_lake.reading.rows import BATCH_SIZE, Batches, Rows
 from firn_lake.reading.versions import Version
 from firn_lake.schemas.arrow_types import arrow_schema
 
@@ -22,6 +23,7 @@ _RANGED: Final = frozenset(
     {"int", "long", "date", "string", "uuid", "decimal", "timestamp", "timestamptz"}
     | {"timestamp_ns", "timestamptz_ns"}
 )
+Read = Callable[[Schema, BooleanExpression | None], Batches]
 _FEW: Final = 200  # PyIceberg compares so many values with the bounds of a file, and more with none
 
 
@@ -86,9 +88,19 @@ class KeyColumns:
 class RowsByKey:
     """Some columns of the rows of some keys."""
 
-    def __init__(self, version: Version, key: Sequence[Column], columns: Sequence[str], *, rows: bool = False) -> None:
-        """`rows`: with what `rows` needs. Columns that the table lacks are null."""
+    def __init__(
+        self,
+        version: Version,
+        key: Sequence[Column],
+        columns: Sequence[str],
+        *,
+        rows: bool = False,
+        read: Read | None = None,
+    ) -> None:
+        """`rows`: with what `rows` needs. Columns that the table lacks are null. `read`: how rows with the columns of a
+        schema are read that may fit an expression (None: any); None: as those of `version`."""
         self._version, self._key, self._columns = version, key, columns
+        self._rows_of = read or (lambda schema, files: Rows(version, schema, None, BATCH_SIZE, files=files))
         more = [POSITION, HELD, SOURCE] if rows else []
         there = set(version.columns)
         self._read = [name for name in dict.fromkeys([*(c.name for c in key), *columns, *more]) if name in there]
@@ -101,7 +113,7 @@ class RowsByKey:
         schema = self._version.select(self._read, metadata=True)
         wanted = None if keys is None else KeyColumns(self._key, keys, arrow_schema(schema))
         # What `mask` tells exactly need only leave out files here, and Arrow compares no uuids.
-        for batch in Rows(self._version, schema, None, BATCH_SIZE, files=wanted.condition() if wanted else None):
+        for batch in self._rows_of(schema, wanted.condition() if wanted else None):
             if wanted is None:
                 yield batch
             elif (mask := wanted.mask(batch)) is not None:

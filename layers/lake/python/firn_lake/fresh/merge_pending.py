@@ -1,7 +1,8 @@
 """What the waiting changes make of a table: its new rows, and which of the committed ones they replace or remove."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -17,10 +18,11 @@ from firn.changes.merge.ordering import plain
 from firn.changes.metadata_columns import BEFORE, IDENTITY, METADATA, OP, POSITION, SOURCE, STREAM, TIME, TRANSACTION
 from firn.tables.routing import all_of
 from firn.tables.table_state import HELD_IDS, TableState, fed_by, of_unnamed
-from firn_lake.fresh.delete_memory import Facts, rows_of
+from firn_lake.fresh.delete_memory import Facts
 from firn_lake.fresh.key_lookup import RowsByKey, values_in
 from firn_lake.fresh.pending_table import OWN, Fed, Waiting
 from firn_lake.fresh.plain_values import typed
+from firn_lake.fresh.stored_rows import Stored, StoredTable
 from firn_lake.reading.versions import Version
 from firn_lake.schemas.arrow_types import arrow_schema
 
@@ -52,21 +54,31 @@ def mirrored(
     waiting: Waiting,
     version: Version,
     where: "str | BooleanExpression | None",
+    *,
+    stored: "Callable[[Sequence[Column], str | None], Stored] | None" = None,
+    keep: Callable[[Row], bool] | None = None,
 ) -> Result:
-    """What the waiting changes make of a mirror table. Raises UnreadableFile, StorageUnavailable."""
-    ground = _Ground(catalog, table, state, waiting, version)
+    """What the waiting changes make of a mirror table. `stored`: how its rows are looked up, of the columns of its key
+    and the source table of rows that name none, if it is several tables (`table` is the one that leads); `keep`: which
+    of the new rows there are. Raises UnreadableFile, StorageUnavailable."""
+    unnamed = of_unnamed(fed_by(state, waiting.target.fed))
+    rows_there = (stored or partial(StoredTable, table, version))(waiting.key, unnamed)
+    ground = _Ground(Facts(catalog, table, state), state, waiting, rows_there)
     times: dict[bytes, int | None] = {}
     changes: list[RowChange] = []
     for row, change in waiting.decoded():
         if change is not None:
             changes.append(change)
             times[change.order] = row[decoded_rows.TS]
+    truncates = waiting.truncates()
     if not may_move(ground, changes):
         changes = _asked_for(changes, waiting.key, version, where)
+        if not truncates and not ground.newest_truncate:
+            rows_there.expect(changes)
     ground.touched = {change.key for change in changes}
-    before = look(ground, changes, waiting.truncates(), ground.sources)
+    before = look(ground, changes, truncates, ground.sources)
     decided = decide(before, changes, ground.floor)
-    new = list(decided.writes.values())
+    new = [row for row in decided.writes.values() if keep is None or keep(row)]
     columns = {column.name: column for column in waiting.plan.columns}
     rows: dict[str, list[Any]] = {name: [row.values.get(name) for row in new] for name in columns}
     rows[POSITION] = [plain(row.order) for row in new]
@@ -83,21 +95,14 @@ def mirrored(
 class _Ground:
     """A table and its facts (decide.Ground), as PyIceberg reads them. `touched`: the keys of the new changes."""
 
-    def __init__(
-        self,
-        catalog: "Catalog",
-        table: "Table | None",
-        state: TableState | None,
-        waiting: Waiting,
-        version: Version,
-    ) -> None:
-        self._facts = Facts(catalog, table, state)
-        self._key, self._columns, self._version = waiting.key, waiting.plan.columns, version
+    def __init__(self, facts: Facts, state: TableState | None, waiting: Waiting, stored: Stored) -> None:
+        self._facts, self._stored = facts, stored
+        self._key, self._columns = waiting.key, waiting.plan.columns
         self.newest_truncate, self.creates, self.floor = self._facts.truncated, self._facts.creates, self._facts.floor
         self.holds = state is not None and bool(state.properties.get(HELD_IDS))
         self.there = state is not None and state.snapshot_id is not None
         self.sources = fed_by(state, waiting.target.fed)
-        self.unnamed = of_unnamed(self.sources)
+        self.unnamed = stored.unnamed
         self.touched: Collection[Key] = ()
         self.truncates = self._facts.truncates
         self.log = waiting.pending.log(all_of(waiting.target, state, waiting.pending.settings), waiting.decoding)
@@ -107,9 +112,9 @@ class _Ground:
         if not self.there:
             return {}
         read = [column for column in self._columns if columns is None or column.name in columns]
-        found = rows_of(self._version, read, self._key, self.touched if keys is None else keys, self.unnamed)
+        found = self._stored.rows(read, self.touched if keys is None else keys)
         if keys is None and self.holds:
-            every = rows_of(self._version, read, self._key, None, self.unnamed)
+            every = self._stored.rows(read, None)
             return {**{key: row for key, row in every if row.held}, **dict(found)}
         return dict(found)
 
@@ -123,7 +128,7 @@ class _Ground:
 
     def removed(self, keys: Collection[Key]) -> Iterable[tuple[Key, Row]]:
         """As decide.Ground says."""
-        return self._facts.removed(self._version, self._columns, self._key, keys, self.unnamed)
+        return self._facts.removed(self._stored, self._columns, keys)
 
 
 def _asked_for(

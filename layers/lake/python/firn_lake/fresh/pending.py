@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from firn.changes.decode.row_decoder import ChangeId, Decoder, Decoding, MirrorDecoder, Why
+from firn.changes.decode.row_decoder import Decoding
 from firn.changes.merge import decoded_rows
 from firn.changes.merge.fold import Key, RowChange
 from firn.changes.merge.ordering import Order
@@ -25,7 +25,7 @@ from firn.config.names import TableName
 from firn.config.pipelines import Pipeline
 from firn.config.views import View
 from firn.errors import FirnError, TerminalError
-from firn.log import cuts, epochs, holds, published_configs
+from firn.log import cuts, epochs, holds, published_configs, shard_maps
 from firn.log.batches import UnreadableBatch
 from firn.log.epochs import Epoch, EpochBatch
 from firn.log.generations import Generations
@@ -39,6 +39,7 @@ from firn.tables.batch_facts import TableFacts
 from firn.tables.routing import Target, mirrors_on, route
 from firn.tables.table_plan import with_schemas
 from firn_lake.fresh.coming_ranges import coming
+from firn_lake.fresh.decoded_batch import Batch
 
 MOST_CHANGES: Final = 500_000  # that wait, of one stream: from here on a commit is quicker than a look
 _KEPT: Final = 500_000  # changes of batches that were read, of a store
@@ -64,56 +65,11 @@ def told_apart(what: str) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Decoded:
-    """Changes of one table, decoded. `rows` as changes.rows has them, `changes` the same for a mirror table;
-    `rejected`: the others, which are dead letters."""
-
-    rows: Sequence[Sequence[Any]]
-    changes: Sequence[RowChange]
-    rejected: Mapping[ChangeId, Why]
-
-
-@dataclass
-class Batch:
-    """A staged batch as it was read: its changes, how many, and what it says about its tables."""
-
-    changes: Mapping[str, Sequence[Mapping[str, Any]]]
-    counts: Mapping[tuple[str, int, str], int]
-    said: Sequence[Mapping[str, Any]]
-    size: int
-    _decoded: dict[tuple[str, ...], tuple[Decoding, type[Decoder], Decoded]] = field(default_factory=dict)
-
-    def without(self, sources: Collection[str]) -> "Batch":
-        """The same without the changes of some source tables."""
-        return Batch(
-            {source: changes for source, changes in self.changes.items() if source not in sources},
-            {what: number for what, number in self.counts.items() if what[0] not in sources},
-            [fact for fact in self.said if fact["table"] not in sources],
-            self.size,
-        )
-
-    def of(self, sources: Sequence[str]) -> list[Mapping[str, Any]]:
-        """The raw changes of some source tables."""
-        return [one for source in sources for one in self.changes.get(source, ())]
-
-    def decoded(self, sources: tuple[str, ...], decoder: Decoder) -> Decoded:
-        """The good changes of some source tables. Kept for as long as they are asked for with this very decoding."""
-        decoding = decoder.decoding
-        known = self._decoded.get(sources)
-        if known is None or known[0] is not decoding or known[1] is not type(decoder):
-            rows, bad = decoded_rows.decoded_by(decoder, self.of(sources))
-            mirror = isinstance(decoder, MirrorDecoder)
-            changes = [decoded_rows.row_change(row, decoding) for row in rows] if mirror else []
-            found = Decoded(rows, changes, decoded_rows.why_of(bad))
-            known = self._decoded[sources] = (decoding, type(decoder), found)
-        return known[2]
-
-
-@dataclass(frozen=True)
 class Pending:
     """What waits of one stream and is committed under the same `settings`: those of the configuration that the epochs
     name, or that the next seal will. `batches` by the epoch that each is or would be in, and where they go; `before`:
-    those that are committed before; `number`: of the range; `newest`: the settings under which the stream's last is."""
+    those that are committed before; `number`: of the range; `newest`: the settings under which the stream's last is;
+    `maps`: by epoch, the versions of the maps of sharded tables that it is or would be under, by their rests' names."""
 
     store: Store
     settings: StreamConfig
@@ -126,6 +82,7 @@ class Pending:
     newest: StreamConfig
     number: int = 0
     before: Sequence[tuple[int, Batch]] = ()
+    maps: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
 
     def with_next(self, other: "Pending") -> "Pending":
         """The same with the range after it, under the settings of that."""
@@ -257,6 +214,9 @@ class Look:
         own = {one.n: under[one.config] for one in waiting_epochs}
         if waiting or again or not own:
             own[last] = settings
+        maps = {n: one.shards for n, one in shard_maps.under({one.n: one for one in waiting_epochs}).items()}
+        if waiting:
+            maps[last] = shard_maps.newest(store, settings)
         ranges = coming(own)
         read: list[tuple[int, Batch]] = []
         for one in ranges:
@@ -270,7 +230,9 @@ class Look:
             facts, newest = _facts(here), own[max(own)]
             targets = _targets(one.settings, facts)
             found.append(
-                Pending(store, one.settings, places, known, committed, here, targets, facts, newest, number, before)
+                Pending(
+                    store, one.settings, places, known, committed, here, targets, facts, newest, number, before, maps
+                )
             )
         return found
 

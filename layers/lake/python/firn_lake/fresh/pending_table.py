@@ -23,7 +23,6 @@ from firn.log.store_cache import Remembered
 from firn.tables.planning import ColumnPlan, KeyChanged, TooManyColumns
 from firn.tables.routing import Target
 from firn.tables.settled_plan import RowJudge, settled
-from firn.tables.shard_names import shard_in
 from firn.tables.table_plan import Planned
 from firn.tables.table_state import PIPELINE_INPUT, TableState, gone_from
 from firn_lake.fresh.pending import Look, NotFresh, Pending, told_apart
@@ -142,15 +141,8 @@ def state_of(table: "Table") -> TableState:
 
 def waiting(look: Look, name: TableName, state: TableState | None) -> list[Waiting]:
     """What waits for the table, stream by stream; nothing for a table that no stream feeds. `state`: as it is, None if
-    there is none yet. Raises NotFresh, StorageUnavailable."""
+    there is none yet. Of a table of several shards it is asked by its rest. Raises NotFresh, StorageUnavailable."""
     own = state.properties.get("firn.stream") if state else None
-    rules = (rule.shard for settings in look.config.streams.values() for rule in settings.tables if rule.shard)
-    if any(name in one.tables.values() for one in rules) or (
-        state is not None and shard_in(state.properties) is not None
-    ):
-        raise NotFresh(
-            f"{name} is a shard, and what waits for a table of several shards can't be added yet: read it without fresh"
-        )
     if state is not None and own is None and state.key() is None and not look.streams(name, None):
         return []
     found = []

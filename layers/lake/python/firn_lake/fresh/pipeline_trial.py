@@ -23,7 +23,8 @@ from firn.log.store import Store
 from firn.tables.batch_facts import TableFacts
 from firn.tables.routing import Target
 from firn.tables.table_state import keeps_nanoseconds
-from firn_lake.fresh.pending import MOST_CHANGES, Batch, Place, Places
+from firn_lake.fresh.decoded_batch import Batch
+from firn_lake.fresh.pending import MOST_CHANGES, Place, Places
 from firn_lake.fresh.plain_values import typed
 from firn_sql.bound_sql import bound, rows_for
 from firn_sql.feed_plan import input_plan

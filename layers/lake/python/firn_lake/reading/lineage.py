@@ -1,6 +1,6 @@
 """Which snapshots lie between two, along the chain of parents."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from pyiceberg.table.snapshots import Operation
@@ -38,12 +38,14 @@ def holds_nothing(snapshot: "Snapshot") -> bool:
     return FORMAT in told and not any(counts) and not any(says)
 
 
-def hops(before: "Snapshot", between: "Sequence[Snapshot]") -> "Iterator[tuple[Snapshot, Snapshot]]":
-    """(from, to) pairs that lead from `before` along `between`: what a `replace` wrote again lies inside none but its
-    own, which needs no reading."""
+def hops(
+    before: "Snapshot", between: "Sequence[Snapshot]", nothing: "Callable[[Snapshot], bool]" = changes_nothing
+) -> "Iterator[tuple[Snapshot, Snapshot]]":
+    """(from, to) pairs that lead from `before` along `between`: what a `replace` (`nothing`) wrote again lies inside
+    none but its own, which needs no reading."""
     start = end = before
     for snapshot in between:
-        if changes_nothing(snapshot):
+        if nothing(snapshot):
             if end is not start:
                 yield start, end
             yield end, snapshot

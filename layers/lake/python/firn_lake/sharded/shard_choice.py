@@ -22,7 +22,7 @@ from pyiceberg.types import DecimalType, IcebergType, IntegerType, LongType
 
 from firn.changes.decode.types import Type
 from firn.changes.placement.shard_map import ShardMap
-from firn.changes.placement.shard_pruning import Sign, may_hold
+from firn.changes.placement.shard_pruning import Sign, may_be, may_hold
 from firn.changes.placement.shard_values import Comparable, comparable
 
 _SIGNS: Final[dict[type[BoundPredicate], Sign]] = {
@@ -48,12 +48,33 @@ def shards_of(where: BooleanExpression, schema: Schema, shards: ShardMap) -> fro
     return shards.shards
 
 
+def may_fit(where: BooleanExpression, schema: Schema, shards: ShardMap, value: Any) -> bool:
+    """Whether a row may fit a filter that has this value, as it came, in the map's column. `where`: as above."""
+    match where:
+        case And():
+            return may_fit(where.left, schema, shards, value) and may_fit(where.right, schema, shards, value)
+        case Or():
+            return may_fit(where.left, schema, shards, value) or may_fit(where.right, schema, shards, value)
+        case AlwaysFalse():
+            return False
+        case BoundPredicate():
+            asked = _comparison(where, schema, shards)
+            return asked is None or may_be(shards, value, *asked)
+    return True
+
+
 def _asked_of(where: BoundPredicate, schema: Schema, shards: ShardMap) -> frozenset[str]:
+    asked = _comparison(where, schema, shards)
+    return shards.shards if asked is None else may_hold(shards, *asked)
+
+
+def _comparison(where: BoundPredicate, schema: Schema, shards: ShardMap) -> tuple[Sign, list[Comparable]] | None:
+    """What is asked of the map's column; None: nothing that the map knows."""
     field = where.term.ref().field
     if field not in schema.fields or field.name != shards.column or not _is_same(field.field_type, shards.kind):
-        return shards.shards
+        return None
     if isinstance(where, BoundIsNull):
-        return may_hold(shards, "null")
+        return "null", []
     literals: list[Any] = []
     sign: Sign | None = None
     if isinstance(where, BoundIn):
@@ -62,9 +83,7 @@ def _asked_of(where: BoundPredicate, schema: Schema, shards: ShardMap) -> frozen
         literals = [where.literal.value]  # type: ignore[attr-defined]
     values = [_comparable(shards.kind, one) for one in literals]
     known = [one for one in values if one is not None]
-    if sign is None or len(known) < len(values):
-        return shards.shards
-    return may_hold(shards, sign, known)
+    return None if sign is None or len(known) < len(values) else (sign, known)
 
 
 def _comparable(kind: Type, value: Any) -> Comparable | None:

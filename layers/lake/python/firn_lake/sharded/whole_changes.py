@@ -1,12 +1,15 @@
 """What changed in all shards of a table between two moments. A row that left one and came into another is an update."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
 from firn.tables.shard_names import SHARDS_AT
+from firn_lake.changes.cursor import Cursor
 from firn_lake.changes.file_diff import Part, difference
+from firn_lake.changes.follow import Followed
 from firn_lake.changes.row_changes import Changes
 from firn_lake.reading.files import Source, read_file
 from firn_lake.reading.lineage import changes_nothing
@@ -19,6 +22,7 @@ from firn_lake.sharded.whole_version import Shards, WholeVersion
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
 
 _Rows: TypeAlias = Iterable[pa.RecordBatch]
@@ -41,9 +45,13 @@ class WholeChanges(Changes):
         super().__init__(before, after.version, columns, metadata, steps, batch_size, narrowed)
         self._shards = after.shards
 
+    @property
+    def cursor(self) -> Cursor:
+        """As Changes says: one of all shards is none of the rest's."""
+        return Cursor(_cursor_id(self._shards), self.to)
+
     def _only_rewrites(self, snapshot: "Snapshot") -> bool:
-        told = snapshot.summary.additional_properties if snapshot.summary else {}
-        return SHARDS_AT not in told and changes_nothing(snapshot)
+        return rewrites_only(snapshot)
 
     def _sides(self, before: "Snapshot | None", after: "Snapshot | None") -> tuple[Sequence[_Rows], Sequence[_Rows]]:
         left: list[_Rows] = []
@@ -66,6 +74,43 @@ class WholeChanges(Changes):
             for batch in read_file(at, part.file, schema, part.gone, part.only):
                 found = cast(batch.columns, kinds)
                 yield found if self._narrowed is None else self._narrowed.keep(found).select(names)
+
+
+def rewrites_only(snapshot: "Snapshot") -> bool:
+    """Whether a snapshot of the rest changes no row of any shard."""
+    return not _leads(snapshot) and changes_nothing(snapshot)
+
+
+def all_shards(
+    shards: Shards, rest: "Table", columns: Sequence[str] | None = None, metadata: bool = False,
+    batch_size: int = BATCH_SIZE,
+) -> Followed:  # fmt: skip
+    """All shards, for who follows them, from cut to cut; all changes in the schema of the newest. `rest`: the table
+    that leads, as it is now."""
+    schema = WholeVersion(shards, version_of(rest, rest.current_snapshot())).version.schema
+    by_id = {one.snapshot_id: one for one in rest.metadata.snapshots}
+
+    def between(before: "Snapshot | None", after: "Snapshot") -> Changes:
+        whole = WholeVersion(shards, version_of(rest, after))
+        whole = whole.reading_as(replace(whole.version, schema=schema))
+        return WholeChanges(before, whole, columns, metadata, False, batch_size)
+
+    def standing(snapshot: "Snapshot") -> bool:
+        """Not while a commit rewrites a column of all shards, and has not done with it."""
+        at: Snapshot | None = snapshot
+        while at is not None and not _leads(at):
+            at = None if at.parent_snapshot_id is None else by_id.get(at.parent_snapshot_id)
+        return at is None or at.schema_id == snapshot.schema_id
+
+    return Followed(shards.name, _cursor_id(shards), rest, between, standing, rewrites_only)
+
+
+def _leads(snapshot: "Snapshot") -> bool:
+    return snapshot.summary is not None and SHARDS_AT in snapshot.summary.additional_properties
+
+
+def _cursor_id(shards: Shards) -> str:
+    return f"shards of {shards.rest.metadata.table_uuid}"
 
 
 def _moved(

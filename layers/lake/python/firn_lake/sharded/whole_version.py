@@ -4,8 +4,10 @@ The rest leads: its snapshot is the moment, its columns are those of all, and it
 (firn.tables.shard_cut). So a row that moves is in exactly one of them.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -26,7 +28,8 @@ from firn_lake.reading.rows import BATCH_SIZE, Batches, Rows
 from firn_lake.reading.unreadable import UnreadableFile
 from firn_lake.reading.versions import Version, version_of
 from firn_lake.schemas.arrow_types import cast
-from firn_lake.sharded.shard_choice import shards_of
+from firn_lake.sharded.placed_rows import Keep
+from firn_lake.sharded.shard_choice import may_fit, shards_of
 from firn_lake.sharded.shard_columns import as_shard_has, filter_in_shard
 from firn_lake.tables import TableNotFound, identifier_text
 
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
 Load = Callable[[tuple[str, ...]], "Table"]
+ReadShard = Callable[[Schema, BooleanExpression | None], Rows]
 
 
 @dataclass(frozen=True)
@@ -197,18 +201,50 @@ class WholeVersion:
         """The shards that have a table at that moment, the rest first."""
         return [self.cut.map.rest, *sorted(self.cut.at)]
 
+    def chosen(self, text: "str | BooleanExpression | None") -> frozenset[str]:
+        """The shards that may hold rows that fit a filter, made or not."""
+        return shards_of(rewrite_not(self.version.bound(text)), self.version.schema, self.cut.map)
+
+    def fitting(self, text: "str | BooleanExpression | None") -> Callable[[Any], bool]:
+        """Whether a row that has a value, as it came, in the map's column may fit a filter."""
+        where = rewrite_not(self.version.bound(text))
+        return partial(may_fit, where, self.version.schema, self.cut.map)
+
     def needed(self, where: BooleanExpression) -> list[str]:
-        """Those that may hold rows that fit a filter, which is bound."""
+        """Those that are made and may hold rows that fit a filter, which is bound."""
         chosen = shards_of(where, self.version.schema, self.cut.map)
         return [name for name in self.made if name in chosen]
 
-    def parts(self, schema: Schema, files: "str | BooleanExpression | None") -> Iterator[Part]:
-        """What is read of each shard that a filter needs. Raises UnreadableFile, NoSuchMoment, StorageUnavailable."""
+    def parts(
+        self, schema: Schema, files: "str | BooleanExpression | None", only: Collection[str] | None = None
+    ) -> Iterator[Part]:
+        """What is read of each shard that a filter needs. `only`: of these; None: of all. Raises UnreadableFile,
+        NoSuchMoment, StorageUnavailable."""
         where = rewrite_not(self.version.bound(files))
         for shard in self.needed(where):
-            part = self._part(shard, schema, where)
-            if not isinstance(part.files, AlwaysFalse):
+            part = self._part(shard, schema, where) if only is None or shard in only else None
+            if part is not None and not isinstance(part.files, AlwaysFalse):
                 yield part
+
+    def reading_as(self, version: Version) -> "WholeVersion":
+        """The same shards, read with the columns of `version`, which is the rest with more or wider ones."""
+        found = copy(self)
+        found._rest, found.version = replace(version, name=self._rest.name), replace(version, name=self.version.name)
+        return found
+
+    def in_its_columns(self, shard: str) -> tuple[Version, ReadShard]:
+        """One of `made` with its own numbers of the columns of all, and how rows are read that may fit an expression,
+        with some of these. Raises as of_shard."""
+        at = self.of_shard(shard)
+
+        def read(schema: Schema, files: BooleanExpression | None) -> Rows:
+            where = filter_in_shard(rewrite_not(self.version.bound(files)), self.version.schema, at.schema)
+            return Rows(at, schema, files=where)
+
+        if shard == self.cut.map.rest:
+            return at, read
+        schema = as_shard_has(self.version.schema, at.schema, at.name, at.source.metadata.last_column_id + 1)
+        return replace(at, schema=schema), read
 
     def prune(self, text: "str | BooleanExpression", *, footers: bool) -> "PrunedWhole":
         """Which shards, and which of their files, a read with this filter reads."""
@@ -251,10 +287,11 @@ class WholeRows(Rows):
         batch_size: int = BATCH_SIZE,
         limit: int | None = None,
         files: "BooleanExpression | None" = None,
+        only: Mapping[str, Keep | None] | None = None,
     ) -> None:
-        """As for Rows."""
+        """As for Rows. `only`: of these shards, and of each which rows (None: all of it), by columns of `schema`."""
         super().__init__(whole.version, schema, where, batch_size, limit, files)
-        self._whole = whole
+        self._whole, self._only = whole, only
 
     def arrow(self) -> pa.Table:
         """All rows, in memory."""
@@ -262,16 +299,18 @@ class WholeRows(Rows):
 
     def count(self) -> int:
         """How many rows there are: without a filter from metadata and the files of deletes alone."""
-        if self._limit is not None or self._keep is not None:
+        if self._limit is not None or self._keep is not None or self._only is not None:
             return Batches.count(self)
         return sum(part.rows.count() for part in self._whole.parts(self._schema, None))
 
     def _found(self) -> Iterator[pa.RecordBatch]:
         if self._limit == 0:
             return
-        for part in self._whole.parts(self._read_as, self._files):
+        for part in self._whole.parts(self._read_as, self._files, self._only):
+            mine = None if self._only is None else self._only[part.shard]
             for batch in part.rows:
-                found = batch if self._keep is None else batch.filter(self._keep)
+                found = batch if mine is None else batch.filter(mine(batch))
+                found = found if self._keep is None else found.filter(self._keep)
                 if found.num_rows:
                     yield cast([found.column(name) for name in self.schema.names], self.schema)
 

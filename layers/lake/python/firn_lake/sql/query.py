@@ -11,8 +11,8 @@ import pyarrow as pa
 from firn.config.whole_tables import Whole
 from firn.log.cuts import Cut
 from firn.tables.snapshot_history import AsOf
+from firn_lake.fresh.fresh_shards import FreshShard, FreshWhole
 from firn_lake.fresh.fresh_tables import AsItWillBe, Fresh
-from firn_lake.fresh.pending import NotFresh
 from firn_lake.reading.read_recorder import OnRead
 from firn_lake.reading.versions import Version, version_at, version_named
 from firn_lake.sharded.whole_names import NO_NAMES, WholeNames
@@ -30,7 +30,7 @@ from firn_lake.sql.duck import (
 )
 from firn_lake.sql.query_errors import QueryError, QueryTooLarge
 from firn_lake.sql.table_scan import Read, TableScan
-from firn_lake.tables import TableNotFound, identifier_text, match_identifier, table_identifiers
+from firn_lake.tables import TableNotFound, match_identifier, table_identifiers
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -166,12 +166,7 @@ class Tables:
         """All that are read fresh are loaded before the first is read: what waits is then as of one moment."""
         if self._fresh is None:
             return
-        for identifier in some:
-            if self._whole(identifier) is not None:
-                raise NotFresh(
-                    f"{identifier_text(identifier)} is several tables, and what waits for them can't be added yet: "
-                    "read it without fresh"
-                )
+        self._fresh.on_read = self._on_read
         self._now = {identifier: self._fresh.table(identifier) for identifier in some}
 
     def scan(self, identifier: tuple[str, ...]) -> TableScan:
@@ -179,8 +174,10 @@ class Tables:
         if identifier not in self._scans:
             now = self._now.get(identifier)
             if now is not None:
-                self._scans[identifier] = self.scanned(identifier, now.version, now.read)
-                self._tell(identifier)
+                shards = now.shards if isinstance(now, FreshWhole | FreshShard) else None
+                self._scans[identifier] = self.scanned(identifier, now.version, now.read, shards or ())
+                if shards is None:
+                    self._tell(identifier)
             else:
                 self._scans[identifier] = self._at(identifier, lambda one: version_at(one, self._as_of, self._cut))
         return self._scans[identifier]
@@ -195,6 +192,9 @@ class Tables:
 
     def tables_of(self, identifier: tuple[str, ...]) -> Sequence[tuple[str, ...]]:
         """The tables that were looked at for one of them: itself, or shards."""
+        now = self._now.get(identifier)
+        if isinstance(now, FreshWhole | FreshShard):
+            return now.of.opened
         return self._shards[identifier].opened if identifier in self._shards else (identifier,)
 
     def _at(self, identifier: tuple[str, ...], version_of: "Callable[[Table], Version]") -> TableScan:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from firn.changes.placement.shard_map import Bands, Listed, ShardMap
-from firn.changes.placement.shard_values import Comparable, bound_of
+from firn.changes.placement.shard_values import Comparable, bound_of, comparable
 
 Sign = Literal["=", "in", "<", "<=", ">", ">=", "null"]
 _COMPARES: Final[Mapping[Sign, Callable[[Any, Any], bool]]] = {
@@ -27,6 +27,17 @@ def may_hold(shards: ShardMap, sign: Sign, values: Sequence[Comparable] = ()) ->
     if sign in ("=", "in"):
         return frozenset((shards.rest, *map(shards.of, values)))
     return frozenset((shards.rest,)) | _beyond(shards, sign, values[0])
+
+
+def may_be(shards: ShardMap, value: Any, sign: Sign, values: Sequence[Comparable] = ()) -> bool:
+    """Whether what becomes of a value, as it came, may compare so with `values`: what is no value of the column's type
+    may become any."""
+    own = comparable(shards.kind, value)
+    if own is None:
+        return value is not None or sign == "null"
+    if sign == "null":
+        return False
+    return own in values if sign in ("=", "in") else _COMPARES[sign](own, values[0])
 
 
 def _beyond(shards: ShardMap, sign: Sign, bound: Comparable) -> frozenset[str]:
