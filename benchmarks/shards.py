@@ -19,10 +19,9 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from benchmarks import firn_case, pairs, reference, spark, workload
+from benchmarks import firn_case, pairs, reference, small_load, spark
 from benchmarks.firn_case import CONFIG, LOADED, STREAM
 from benchmarks.spark import CACHE, Lake, base_lake
-from benchmarks.workload import Events
 from firn.changes.decode.types import Column, Type
 from firn.changes.metadata_columns import MIRROR_METADATA, POSITION, TIME
 from firn.changes.placement.shard_values import HASHES
@@ -58,7 +57,7 @@ def tables(count: int) -> list[str]:
     return [str(table) for name, table in shards.tables.items() if name != shards.rest]
 
 
-def base(spark_: SparkSession, rows: int, source: Path, count: int) -> Path:
+def base(spark_: SparkSession, source: Path, count: int) -> Path:
     """A base lake of so many shards with the rows of the Parquet files in `source`, as firn_case.base makes one of one
     table."""
 
@@ -82,7 +81,7 @@ def base(spark_: SparkSession, rows: int, source: Path, count: int) -> Path:
                 mine = lake.spark.sql(f"SELECT * FROM loaded WHERE {place} = {name.removeprefix('s')}")
                 mine.writeTo(f"firn.{table}").append()
 
-    return base_lake(spark_, f"firn-{rows}-shards-{count}", load)
+    return base_lake(spark_, f"{source.name}-shards-{count}", load)
 
 
 class Cases:
@@ -90,7 +89,7 @@ class Cases:
 
     def __init__(self, session: SparkSession, rows: int, events: int, count: int, lanes: int) -> None:
         data = CACHE / "data"
-        source, changes = workload.base(data, rows), workload.events(data, Events(rows, events))
+        source, changes = small_load.base(data, rows), small_load.events(data, rows, events)
         self.expected = reference.expected(source, changes)
         self._session, self._count = session, count
 
@@ -103,8 +102,8 @@ class Cases:
             "lanes": firn_case.stage(f"{changes.name}-shards-{count}-lanes-{lanes}", bodies(), config(count, lanes)),
         }
         self._bases = {
-            "plain": firn_case.base(session, rows, source),
-            "shards": base(session, rows, source, count),
+            "plain": firn_case.base(session, rows, source, source.name),
+            "shards": base(session, source, count),
         }
         self._bases["lanes"] = self._bases["shards"]
 
