@@ -1,7 +1,8 @@
-"""The accounts of benchmarks/workload.py and changes of them, without NumPy: for what runs in the project's environment.
+"""The accounts of benchmarks/workload.py and changes of them, without NumPy: for what runs in the project's own
+environment.
 
-Other rows and events than those of `workload`, of the same kind: 70 % of the events are updates, half of them of few hot
-keys, 20 % creates, 10 % deletes; every tenth create takes a deleted key again. Made once, below `.cache/bench`.
+Other rows and events than those of `workload`, of the same kind: 70 % of the events are updates, half of them of few
+hot keys, 20 % creates, 10 % deletes; every tenth create takes a deleted key again. Made once, below `.cache/bench`.
 """
 
 import random
@@ -16,8 +17,9 @@ from benchmarks.reference import connect
 _FILES: Final = 8  # of events
 _SPREAD: Final = 618_033  # hot keys lie so far apart
 _ROWS: Final = f"""
-copy (select i::bigint as id, printf('account-%09d', i) as name, (i * 7919 % 100000000 / 100)::decimal(18, 2) as balance,
-    (i % 500 + 1)::int as branch, make_timestamptz({START} + i * 104729 % {MONTH}) as updated_at,
+copy (select i::bigint as id, printf('account-%09d', i) as name,
+    (i * 7919 % 100000000 / 100)::decimal(18, 2) as balance, (i % 500 + 1)::int as branch,
+    make_timestamptz({START} + i * 104729 % {MONTH}) as updated_at,
     md5(i::varchar) || md5((-i)::varchar)[:28] as note
   from range(1, {{rows}} + 1) of_rows(i)) to '{{path}}' (format parquet, compression zstd)
 """

@@ -29,10 +29,10 @@ from firn_spark.maintenance.expiry import expire_all
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Tables
 from tests.integration.spark.committing import Died
-from tests.integration.spark.dying_jobs import delivered
+from tests.integration.spark.dying_jobs import FEW, delivered
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import event
-from tests.integration.spark.test_shard_commits import CONFIG, FEW, KINDS, TENANTS, lake_of, told
+from tests.integration.spark.test_shard_commits import CONFIG, KINDS, TENANTS, lake_of, told
 from tests.integration.spark.test_specification import change
 from tests.property.random_shards import next_map
 from tests.soak import LONG, SEED, few_cases
