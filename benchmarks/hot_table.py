@@ -19,7 +19,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Any, Final
 
-from benchmarks.scale_costs import AWS, FETCHES_AT_ONCE
+from benchmarks.scale_costs import ALONE, AWS, FETCHES_AT_ONCE
 
 _STEPS: Final = 20  # of a shard's commit: so often what it does changes between Python, the rest, and waiting
 _READERS: Final = 8  # processes, at most (driver/reader_pool.py)
@@ -28,24 +28,25 @@ _EVENTS_A_REQUEST: Final = 2_500
 
 @dataclass(frozen=True)
 class HotCosts:
-    """CPU seconds of the parts of a commit. Measured: `python -m benchmarks.shards --parts`, 200,000 changes into
-    1,000,000 rows in eight shards, two cores; `request` and `in_a_row` as scale_costs.Costs has them.
+    """CPU seconds of the parts of a commit. Measured: `python -m benchmarks.shards --parts`, 4,000 and 200,000 changes
+    into 1,000,000 rows in eight shards, warm, two cores; `request` and `in_a_row` as scale_costs.Costs has them.
 
-    begin    to plan the range, and to load and look at each shard's table
-    read     a change, by the readers: read, placed, decoded
-    columns  a change, in the job: its columns come from the readers
-    decide   a change, in the job
-    python   a shard's commit, of Python; `beside`: of the JVM and Arrow
-    change   a change in it
+    begin   what a range costs whatever it holds
+    read    a change, by the readers: read, placed, decoded. 1.3 and 0.7 of 200,000
+    look    a shard that is looked through. 0.4 of eight
+    decide  a change, by columns. 0.16 of 200,000
+    facts   the memory of deletes
+    python  a shard's commit, of Python, 0.021; `change`: a change in it, 0.033 of 25,000; `beside`: JVM and Arrow
     """
 
-    begin: float = 0.3
-    read: float = 8.0e-6
-    columns: float = 1.0e-6
-    decide: float = 4.0e-6
-    python: float = 0.1
-    beside: float = 0.2
-    change: float = 3.0e-6
+    begin: float = 0.2
+    read: float = 10.0e-6
+    look: float = 0.05
+    decide: float = 0.8e-6
+    facts: float = 0.12
+    python: float = 0.02
+    change: float = 1.3e-6
+    beside: float = 0.14
     request: float = AWS.request
     in_a_row: int = AWS.in_a_row
 
@@ -68,12 +69,12 @@ class Spent:
 def in_lanes(shards: int, lanes: int, cores: int, python: float, beside: float, waits: float) -> float:
     """Seconds until so many lanes have committed all shards, each of which takes `python` with Python's lock and
     `beside` without, both on a core, and `waits` for others."""
-    left, order = list(range(shards)), count()
+    left, order = shards, count()
     free: list[float] = [0.0] * cores
     lock = end = 0.0
     ready: list[tuple[float, int, int]] = []  # when, in order of that, and which of the steps of its shard comes
     for _ in range(min(lanes, shards)):
-        left.pop()
+        left -= 1
         heappush(ready, (0.0, next(order), 0))
     while ready:
         now, _, step = heappop(ready)
@@ -89,25 +90,24 @@ def in_lanes(shards: int, lanes: int, cores: int, python: float, beside: float, 
         if step + 1 < 3 * _STEPS:
             heappush(ready, (now, next(order), step + 1))
         elif left:
-            left.pop()
+            left -= 1
             heappush(ready, (now, next(order), 0))
     return end
 
 
 def spent(changes: int, shards: int, lanes: int, cores: int, costs: HotCosts) -> Spent:
     """What a range of so many changes takes, spread evenly over the shards."""
-    readers, request = min(cores, _READERS), costs.request
-    objects = changes / _EVENTS_A_REQUEST
-    # As many shards are looked through at once as there are lanes, the rest's table and its memory before.
-    looks = request * (10 + 3 * -(-shards // lanes))
-    before = costs.begin + looks + objects / FETCHES_AT_ONCE / readers * request
-    before += changes * (costs.read / readers + costs.columns + costs.decide) + costs.in_a_row * request / 2
-    each = changes / shards * costs.change
-    waits = costs.in_a_row * request
-    within = in_lanes(shards, lanes, cores, costs.python, costs.beside + each, waits)
-    after = costs.python + costs.beside + waits + 2 * request
-    cpu = costs.begin + changes * (costs.read + costs.columns + costs.decide + costs.change)
-    return Spent(before, within, after, cpu + (shards + 1) * (costs.python + costs.beside))
+    request, commit = costs.request, costs.in_a_row * costs.request
+    readers = min(cores, _READERS) if changes > ALONE else 1
+    begin = costs.begin + 10 * request
+    read = changes * costs.read / readers + changes / _EVENTS_A_REQUEST / FETCHES_AT_ONCE / readers * request
+    looks = in_lanes(shards, lanes, cores, 0.0, costs.look, 3 * request)
+    before = begin + read + looks + changes * costs.decide + costs.facts + commit / 2
+    python = costs.python + changes / shards * costs.change
+    within = in_lanes(shards, lanes, cores, python, costs.beside, commit)
+    after = costs.python + costs.beside + commit + 2 * request
+    cpu = costs.begin + changes * (costs.read + costs.decide) + shards * costs.look + costs.facts
+    return Spent(before, within, after, cpu + (shards + 1) * (costs.python + costs.beside) + changes * costs.change)
 
 
 def rows(given: argparse.Namespace) -> Iterator[dict[str, Any]]:

@@ -18,6 +18,7 @@ from firn.changes.merge.fold import Key
 from firn.changes.merge.ordering import plain as order_of
 from firn.changes.positions import WIDTH
 from firn.commit.staged_changes import Change, rejected
+from firn.errors import TerminalError
 from firn.tables.batch_facts import TableFacts
 from firn.tables.routing import Target
 from firn_spark.arrow import kept
@@ -33,6 +34,7 @@ from firn_spark.driver.engine import (
     memory_of,
     mirror_shards,
 )
+from firn_spark.driver.range import small
 from firn_spark.driver.staged_log import StagedLog
 from firn_spark.files import copy_on_write, row_lookup, values
 from firn_spark.files.row_lineage import with_lineage
@@ -156,8 +158,13 @@ class SliceEngine:
             land(one, ready, written)
 
     def _mirror_shards(self, one: TableCommit) -> None:
-        """The same in several tables: tasks read and decode, and the job decides, as much as it may hold
-        (range_parts.MOST_EVENTS)."""
+        """The same in several tables: tasks read and decode, and the job decides. Parts of ranges are as large as it
+        may hold (range_parts.bounded), but for a single request. Raises TerminalError for one that is larger."""
+        if not small(one.context.epochs):
+            raise TerminalError(
+                f"{one.target.name} is a table of several shards, whose changes one process decides, and these are "
+                f"{one.outcome.events:,} changes at once: post them in smaller requests. They wait in the log"
+            )
         mine = self._mine(one)
         read: _Read = one.read or _read(one, mine)
         with one.held:

@@ -10,11 +10,15 @@ from pyspark.sql import SparkSession
 
 from firn.changes.placement.map_changes import merge, split_values
 from firn.changes.placement.shard_map import Home
-from firn_spark.driver import reader_pool
+from firn_spark.driver.range import small
+from firn_spark.not_eligible import Unfit
+from firn_spark.ranges import Ranges
+from firn_spark.slices import slice_engine
 from tests.integration.spark.dying_jobs import delivered
 from tests.integration.spark.homes import commit_in
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_changing_shards import at_the_cut, change_map, check, random_change
+from tests.integration.spark.test_commit import event
 from tests.integration.spark.test_shard_commits import KINDS, REST, TENANTS, lake_of, told
 from tests.soak import LONG, SEED, few_cases, seeds
 
@@ -67,15 +71,21 @@ def test_every_cut_is_what_fold_places_though_homes_take_turns_and_jobs_die(
     print(seed, delivered(lake, events, dice, monkeypatch, 15, partial(check, lake), turned))
 
 
-def test_a_reader_that_dies_leaves_shards_to_the_tasks(
+def test_what_this_process_can_not_read_the_tasks_do(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def dead(*_: Any) -> None:
-        raise reader_pool.BrokenExecutor
+    def died(*_: Any, **__: Any) -> None:
+        raise Unfit("a process that reads died")
 
     lake = lake_of(spark, tmp_path)
-    monkeypatch.setattr("firn_spark.ranges.ALONE", 1)
-    monkeypatch.setattr(reader_pool, "_read", dead)
+    monkeypatch.setattr(Ranges, "_held", died)
     lake.land(some := told(SEED, 12, 4))
     assert lake.line(REST)["way"]["read"] == "slices"
     check(lake, some)
+    lake.post([event("u", 10_000 + n, {"id": n, "w": "b", "v": "v", "n": n}) for n in range(12)])
+    last = lake.seal()
+    with monkeypatch.context() as patch:
+        patch.setattr(slice_engine, "small", partial(small, most_events=11))
+        assert lake.commit(last) == 1
+    assert "post them in smaller requests" in lake.line(REST)["error"]
+    assert lake.commit(last) == 0
