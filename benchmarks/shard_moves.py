@@ -127,7 +127,7 @@ def main() -> None:
     given = arguments.parse_args()
     session, data = spark.start(), CACHE / "data"
     source, changes = workload.base(data, given.rows), workload.events(data, Events(given.rows, given.events))
-    lake = spark.restored(session, shards.base(session, given.rows, source, 1), CACHE / "runs" / "shard-moves")
+    lake = spark.restored(session, shards.base(session, source, 1), CACHE / "runs" / "shard-moves")
     flow = Flow(lake, changes, given.second)
     flow.posting.start()
     plans, rounds = list(CHANGES.items()), list[dict[str, Any]]()

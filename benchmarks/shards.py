@@ -1,28 +1,32 @@
 """What a hot table of several shards costs to commit, beside the same table in one, and in two lanes. JSON lines.
 
     python -m benchmarks.shards [--rows 1000000] [--events 200000] [--count 8] [--lanes 2] [--runs 6] [--without plain]
+        [--parts] [--wait 0]
 
 All cases are runs of one warm session: the commit job on one sealed epoch, each run on the tables as they were, in
 turns, and what counts are the ratios within a turn. `shards` is the accounts of the other suites by `hash(id)` in so
 many tables and the rest, `lanes` the same committed in lanes; the rows of all of them together are checked against what
-DuckDB replays.
+DuckDB replays. `--parts`: of each run with shards, how often its parts come and what they take: seconds, CPU seconds of
+their threads, and of all processes meanwhile. benchmarks/hot_table.py reckons with them. `--wait`: each commit takes so
+many seconds more, as where a catalog and a storage answer from afar.
 """
 
 import argparse
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import patch
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from benchmarks import firn_case, pairs, reference, spark, workload
+from benchmarks import firn_case, pairs, reference, small_load, spark
 from benchmarks.firn_case import CONFIG, LOADED, STREAM
 from benchmarks.spark import CACHE, Lake, base_lake
-from benchmarks.workload import Events
 from firn.changes.decode.types import Column, Type
 from firn.changes.metadata_columns import MIRROR_METADATA, POSITION, TIME
 from firn.changes.placement.shard_values import HASHES
@@ -30,6 +34,9 @@ from firn.changes.positions import WIDTH
 from firn.config.model import TableRule
 from firn.config.reader import parse
 from firn.tables import shard_cut
+from firn_spark.driver import engine, sharded_mirror
+from firn_spark.merge.delete_memory import DeleteMemory
+from firn_spark.tables import fence
 from firn_spark.tables.evolve import Tables
 
 COLUMNS: Final = (
@@ -58,7 +65,7 @@ def tables(count: int) -> list[str]:
     return [str(table) for name, table in shards.tables.items() if name != shards.rest]
 
 
-def base(spark_: SparkSession, rows: int, source: Path, count: int) -> Path:
+def base(spark_: SparkSession, source: Path, count: int) -> Path:
     """A base lake of so many shards with the rows of the Parquet files in `source`, as firn_case.base makes one of one
     table."""
 
@@ -82,17 +89,51 @@ def base(spark_: SparkSession, rows: int, source: Path, count: int) -> Path:
                 mine = lake.spark.sql(f"SELECT * FROM loaded WHERE {place} = {name.removeprefix('s')}")
                 mine.writeTo(f"firn.{table}").append()
 
-    return base_lake(spark_, f"firn-{rows}-shards-{count}", load)
+    return base_lake(spark_, f"{source.name}-shards-{count}", load)
+
+
+_PARTS: Final = {
+    "decode": (engine, "_changes"), "look": (engine, "ShardedMirror"),
+    "decide": (sharded_mirror.ShardedMirror, "decide"), "facts": (DeleteMemory, "write_facts"),
+    "shard": (sharded_mirror.ShardedMirror, "_bring"),
+    "write": (sharded_mirror.ShardedMirror, "write"), "land the rest": (engine, "land"),
+    "all": (engine.DriverEngine, "_mirror_shards"),
+}  # fmt: skip
+
+
+@contextmanager
+def parts() -> Iterator[dict[str, list[float]]]:
+    """What the parts of a commit of shards take meanwhile: how often, seconds, CPU seconds of threads, and of all."""
+    found: dict[str, list[float]] = {name: [0.0] * 4 for name in _PARTS}
+
+    def timed(name: str, what: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*args: Any, **named: Any) -> Any:
+            began, thread, every = time.perf_counter(), time.thread_time(), pairs.cpu()
+            try:
+                return what(*args, **named)
+            finally:
+                told = (1.0, time.perf_counter() - began, time.thread_time() - thread, pairs.cpu() - every)
+                found[name] = [round(a + b, 3) for a, b in zip(found[name], told, strict=True)]
+
+        return run
+
+    with ExitStack() as stack:
+        for name, (where, what) in _PARTS.items():
+            stack.enter_context(patch.object(where, what, timed(name, getattr(where, what))))
+        yield found
 
 
 class Cases:
-    """What the runs are on. `count`: of shards; `lanes`: in which they are committed."""
+    """What the runs are on. `count`: of shards; `lanes`: in which they are committed; `in_parts`: whether a run tells
+    what its parts take."""
 
-    def __init__(self, session: SparkSession, rows: int, events: int, count: int, lanes: int) -> None:
+    def __init__(
+        self, session: SparkSession, rows: int, events: int, count: int, lanes: int, *, in_parts: bool = False
+    ) -> None:
         data = CACHE / "data"
-        source, changes = workload.base(data, rows), workload.events(data, Events(rows, events))
+        source, changes = small_load.base(data, rows), small_load.events(data, rows, events)
         self.expected = reference.expected(source, changes)
-        self._session, self._count = session, count
+        self._session, self._count, self._in_parts = session, count, in_parts
 
         def bodies() -> Iterator[Iterator[bytes]]:
             yield (line for file in sorted(changes.glob("*.ndjson")) for line in file.open("rb"))
@@ -103,8 +144,8 @@ class Cases:
             "lanes": firn_case.stage(f"{changes.name}-shards-{count}-lanes-{lanes}", bodies(), config(count, lanes)),
         }
         self._bases = {
-            "plain": firn_case.base(session, rows, source),
-            "shards": base(session, rows, source, count),
+            "plain": firn_case.base(session, rows, source, source.name),
+            "shards": base(session, source, count),
         }
         self._bases["lanes"] = self._bases["shards"]
 
@@ -112,14 +153,23 @@ class Cases:
         """One commit. -> what the job says of it."""
         lake = spark.restored(self._session, self._bases[who], CACHE / "runs" / f"shards-{who}-{n}")
         staging = firn_case.link_staging(self._staged[who], lake)
-        began = time.perf_counter()
-        cpu, lines = pairs.timed(partial(firn_case.commit_epochs, lake, staging, 1, 1))
+        with ExitStack() as stack:
+            of = stack.enter_context(parts()) if self._in_parts and who != "plain" else {}
+            began = time.perf_counter()
+            cpu, lines = pairs.timed(partial(firn_case.commit_epochs, lake, staging, 1, 1))
         told = {"who": who, "seconds": round(time.perf_counter() - began, 2), "cpu": round(cpu, 2)}
         told |= {"by": next((one["way"]["by"] for one in lines if "way" in one), None), **firn_case.told(lines)}
+        told |= {"parts": of} if of else {}
         names = None if who == "plain" else tables(self._count)
         told["right"] = reference.digest_of({**lake.table, "names": names}) == self.expected
         print(json.dumps(told), flush=True)
         return told
+
+
+def waiting(seconds: float, what: Callable[..., None], *args: Any) -> None:
+    """Does it so much later."""
+    time.sleep(seconds)
+    what(*args)
 
 
 def main() -> None:
@@ -131,8 +181,12 @@ def main() -> None:
     arguments.add_argument("--lanes", type=int, default=2)
     arguments.add_argument("--runs", type=int, default=6)
     arguments.add_argument("--without", nargs="*", default=(), choices=("plain", "lanes"))
+    arguments.add_argument("--parts", action="store_true")
+    arguments.add_argument("--wait", type=float, default=0.0, help="seconds")
     given = arguments.parse_args()
-    cases = Cases(spark.start(), given.rows, given.events, given.count, given.lanes)
+    if given.wait:
+        fence.commit = partial(waiting, given.wait, fence.commit)
+    cases = Cases(spark.start(), given.rows, given.events, given.count, given.lanes, in_parts=given.parts)
     found: dict[str, list[dict[str, Any]]] = {
         who: [] for who in ("plain", "shards", "lanes") if who not in given.without
     }

@@ -36,7 +36,7 @@ _ROUNDS: Final = 2 * fixed.CARE_EVERY  # of each job that a look at a load has a
 @dataclass(frozen=True)
 class Setting:
     """How a load is taken. `every`: seconds that changes wait; `stays`: the job stays for what comes next; `listed`:
-    seconds of staged objects that a look lists."""
+    seconds of staged objects that a look lists; `still`: tables that never change."""
 
     streams: int = 1
     lanes: int = 1
@@ -44,6 +44,7 @@ class Setting:
     body: float = 1e6
     listed: float = fixed.LISTED_SECONDS
     event_bytes: float = fixed.EVENT_BYTES
+    still: int = 0
 
     @property
     def stays(self) -> bool:
@@ -88,6 +89,7 @@ class Job:
         self._changes, self._requests = share
         self._staged_after = ingest_seconds(costs, setting.body)
         self._commits = [0] * len(tables)
+        self._listed = -math.inf  # when all that may be late was looked for
         self.found = Found()
 
     def run(self) -> Found:
@@ -104,7 +106,7 @@ class Job:
             age = now - done - self._staged_after + (0.0 if setting.stays else fixed.TICK)
             if mine == counts and seen >= load.seconds:
                 break
-            begun, listed = now, now + self._look(max(0.0, seen - done) if mine != counts else 0.0)
+            begun, listed = now, now + self._look(now, max(0.0, seen - done) if mine != counts else 0.0)
             if mine == counts or age < setting.every:
                 now = listed + fixed.POLL if setting.stays else _next_tick(listed)
                 continue
@@ -124,18 +126,35 @@ class Job:
     def slope(self) -> float:
         """Seconds of work that a second of large ranges makes. From 1 on no round catches up."""
         costs, setting = self._costs, self._setting
-        listing = math.ceil(self._requests * setting.listed / fixed.PAGE) * costs.request
-        listing += self._requests * setting.listed * costs.key / costs.speed
+        back = min(setting.listed, fixed.RECENT) if setting.stays else setting.listed
+        listing = math.ceil(self._requests * back / fixed.PAGE) * costs.request
+        listing += self._requests * back * costs.key / costs.speed
         waits = costs.request * (1 / fixed.FOOTERS_AT_ONCE + 1 / fixed.FETCHES_AT_ONCE / costs.cores)
-        mine = sum(self._load.upto(self._tables, self._load.seconds)) / max(1e-9, self._load.seconds)
+        counts, seconds = self._load.upto(self._tables, self._load.seconds), max(1e-9, self._load.seconds)
+        mine = sum(counts) / seconds
         cpu = costs.sliced_read * self._changes + (costs.sliced - costs.sliced_read) * mine
+        cpu += self._objects(counts, self._requests * seconds, fixed.PACKED) / seconds
         return self._requests * (waits + listing / fixed.MAX_BATCHES) + cpu / (costs.spread * costs.cores * costs.speed)
 
-    def _look(self, span: float) -> float:
+    def _objects(self, counts: Sequence[int], objects: float, together: int) -> float:
+        """CPU seconds of reading staged objects that hold so many changes of each table: what each of them costs, and
+        each table that has changes in it. `together`: changes of small ones that are read as one."""
+        costs, events = self._costs, sum(counts)
+        if not events or not objects:
+            return 0.0
+        some = min(objects, max(1.0, events / together))
+        parts, held = (sum(one * -math.expm1(-n / one) for n in counts) for one in (objects, some))
+        return objects * costs.object + parts * costs.part + held * costs.held
+
+    def _look(self, now: float, span: float) -> float:
         """Seconds of listing, of which the pages come one after the other, for each epoch that what came in a span of
         time fills; and of the footers of what is new."""
-        batches = self._requests * span
-        keys = self._requests * min(self._setting.listed, span + self._setting.listed)
+        batches, back = self._requests * span, self._setting.listed
+        if self._setting.stays and now - self._listed < fixed.LATE:
+            back = min(back, fixed.RECENT + span)
+        else:
+            self._listed = now
+        keys = self._requests * back
         times = max(1, math.ceil(batches / fixed.MAX_BATCHES))
         pages = times * (math.ceil(keys / fixed.PAGE) + fixed.SHORT_LISTS)
         self.found.lists += pages
@@ -151,28 +170,38 @@ class Job:
         small = events <= fixed.SMALL_EVENTS
         small = small and events * self._setting.event_bytes * fixed.STAGED <= fixed.SMALL_BYTES
         fraction = events / max(1e-9, self._changes * (span[1] - span[0]))
-        read = (costs.read if small else costs.sliced_read) * events / min(1.0, max(1e-9, fraction))
+        whole, objects = min(1.0, max(1e-9, fraction)), self._requests * (span[1] - span[0])
+        read = (costs.read if small else costs.sliced_read) * events / whole
+        read += self._objects(counts, objects, fixed.TOGETHER if small else fixed.PACKED) / whole
         rest = (costs.change - costs.read if small else costs.sliced - costs.sliced_read) * events
-        looked = costs.round + costs.state * len(self._tables)
-        waits = costs.request * (10 + len(self._tables))  # a state is a request after the other
-        waits += self._requests * (span[1] - span[0]) / fixed.FETCHES_AT_ONCE / costs.cores * costs.request
-        now += looked / costs.speed + waits + (read + rest) / (costs.spread * costs.cores * costs.speed)
+        every = len(self._tables) + self._setting.still
+        looks = min(every, len(touched) + fixed.TURN * math.ceil(max(1.0, objects) / fixed.MAX_BATCHES))
+        looked = costs.round + costs.state * looks
+        reads_at_once = costs.cores if events / whole > fixed.ALONE else 1
+        waits = costs.request * (10 + looks / fixed.LOOKS_AT_ONCE)
+        waits += objects / fixed.FETCHES_AT_ONCE / reads_at_once * costs.request
+        now += looked / costs.speed + waits + (read + rest) / (costs.spread * reads_at_once * costs.speed)
         each = costs.table if small else costs.sliced_table
-        threads = max(2, min(costs.cores, fixed.THREADS))
         at_once = costs.together if small else costs.spread * costs.cores
-        step = max(each / at_once / costs.speed, (each / costs.speed + costs.in_a_row * costs.request) / threads)
+        alone = each / costs.speed + costs.in_a_row * costs.request
         for n, place in touched:
-            now += step
+            threads = fixed.THREADS if n <= fixed.FEW else max(2, min(costs.cores, fixed.THREADS))
+            now += max(each / at_once / costs.speed, alone / threads)
             found.age.add(now - span[1], now - span[0], n)
             self._commits[place] += 1
-        now += 2 * costs.request + len(self._tables) * fixed.CUT_BYTES / 100e6
+        now += 2 * costs.request + every * fixed.CUT_BYTES / 100e6
         found.cut.add(now - span[1], now - span[0], events)
-        cared = sum(self._commits[place] % fixed.CARE_EVERY == 0 for _, place in touched)
+        cared = sum(self._commits[place] % _turn(self._tables[place]) == 0 for _, place in touched)
         now += cared * (costs.care / costs.speed + costs.in_a_row * costs.request)
         found.cpu += looked + read + rest + len(touched) * each + cared * costs.care
         found.rounds, found.commits = found.rounds + 1, found.commits + len(touched)
         found.most = max([found.most, *(self._commits[place] for _, place in touched)])
         return now
+
+
+def _turn(table: int) -> int:
+    """How many commits after a merge a table is cared for again: CARE_EVERY on average, by a number of its own."""
+    return fixed.CARE_EVERY - fixed.CARE_EVERY // 2 + table * 2_654_435_761 % 2**32 % fixed.CARE_EVERY
 
 
 def _next_tick(now: float) -> float:
@@ -274,23 +303,25 @@ def table(lines: Sequence[dict[str, Any]]) -> str:
 def anchor(told: dict[str, Any]) -> dict[str, dict[str, float]]:
     """A run of benchmarks/tenants.py, the same load here on such a machine, and by how much they differ.
 
-    What of the machine the job got, beside all that ran there, is the run's: its CPU seconds by those of its rounds.
+    How slow the machine was, beside all that ran there, is the run's own: what its rounds take alone by what they took.
     """
-    got = told["cpu"]["jobs"] / sum(one["seconds"] for one in told["rounds"])
-    here = replace(HERE, speed=got / HERE.together)
+    rounds = told["rounds"]
+    took = sum(one["seconds"] for one in rounds)
+    here = replace(HERE, speed=sum(fixed.round_alone(one["tables"]) for one in rounds) / took)
     load = anchored(told["tables"], told["events"] / told["seconds"], told["seconds"])
-    still = told["tables"] - len(load.tables)  # which never change, and which a round looks at
     body = told["events"] * fixed.EVENT_BYTES / told["requests"]
-    setting = Setting(body=body, listed=told["seconds"])
-    found = simulate(load, replace(here, round=here.round + still * here.state), setting)
+    found = simulate(load, here, Setting(body=body, listed=told["seconds"], still=told["tables"] - len(load.tables)))
     puts = found.commits * PUTS_A_COMMIT + told["requests"] * PUTS_A_REQUEST + 2 * found.rounds
     pairs = {
         "p50": (told["table"]["p50"], found.age.quantile(0.5)), "p99": (told["table"]["p99"], found.age.quantile(0.99)),
-        "p99 of cuts": (told["cut"]["p99"], found.cut.quantile(0.99)),
-        "CPU seconds of the job": (told["cpu"]["jobs"], found.cpu), "rounds": (len(told["rounds"]), found.rounds),
-        "commits": (sum(one["tables"] for one in told["rounds"]), found.commits),
-        "objects put": (sum(told["puts"].values()), puts),
+        "CPU seconds of the job": (told["cpu"]["jobs"], found.cpu),
+        "commits": (told.get("commits") or sum(one["tables"] for one in rounds), found.commits),
     }  # fmt: skip
+    if "puts" in told:  # else some of its rounds are not in it either
+        pairs |= {
+            "p99 of cuts": (told["cut"]["p99"], found.cut.quantile(0.99)), "rounds": (len(rounds), found.rounds),
+            "objects put": (sum(told["puts"].values()), puts),
+        }  # fmt: skip
     return {
         name: {"measured": round(a, 1), "simulated": round(b, 1), "off": round(b / a - 1, 2)}
         for name, (a, b) in pairs.items()

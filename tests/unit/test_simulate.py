@@ -45,7 +45,8 @@ def test_more_lanes_are_never_less_fresh(tables: int, every: float) -> None:
     lines = [row(load, AWS, Setting(lanes=lanes, every=every), "tenant") for lanes in (1, 2, 4, 8)]
     for name in ("p50", "p99"):
         ages = [one[name] for one in lines]
-        assert all(more <= fewer + 0.5 for fewer, more in pairwise(ages)), (name, ages)  # a poll
+        # A poll, and what each job's own looks cost.
+        assert all(more <= 1.01 * fewer + 0.5 for fewer, more in pairwise(ages)), (name, ages)
     assert all(one["limits"]["jobs at once"]["takes"] == lanes for one, lanes in zip(lines, (1, 2, 4, 8), strict=True))
 
 
@@ -82,12 +83,13 @@ def test_the_table_fits_into_80_columns() -> None:
 
 def test_a_round_by_hand() -> None:
     """One table, ten changes a second, nothing to wait for: sealed at 2.5 seconds, committed one second later."""
-    costs = replace(
-        AWS, request=0.0, key=0.0, state=0.0, ingest=0.0, change=0.0, read=0.0, round=0.45, table=0.55 * 1.05, care=0.0
+    nothing = dict.fromkeys(
+        ("request", "key", "state", "ingest", "change", "read", "object", "part", "held", "care"), 0.0
     )
+    costs = replace(AWS, **nothing, round=0.45, table=0.55 * AWS.together)
     found = simulate(Load((0.0, 2.0), [{0: 10.0}], 1), costs, Setting())
     assert (found.rounds, found.commits, found.age.count) == (1, 1, 20)
-    assert found.cpu == pytest.approx(0.45 + 0.55 * 1.05)
+    assert found.cpu == pytest.approx(0.45 + 0.55 * AWS.together)
     assert found.age.quantile(1.0) == pytest.approx(3.0, abs=0.1)  # looked at 2.0: the first is as old then
     assert found.age.quantile(0.01) == pytest.approx(1.0, abs=0.1)
 
@@ -111,12 +113,13 @@ def test_the_page_shows_what_is_computed() -> None:
 def test_it_is_as_the_machine_was() -> None:
     runs = (ROOT / "docs" / "benchmarks" / "tenants.json").read_text().splitlines()
     found = {told["tables"]: anchor(told) for told in map(json.loads, runs)}
-    ages = ("p50", "p99", "p99 of cuts", "CPU seconds of the job")
-    every = (*ages, "rounds", "commits", "objects put")
-    assert list(found) == [100, 200, 600, 45]
-    for tables, names in ((100, ages), (200, every), (600, every), (45, every)):
+    assert list(found) == [1000, 100, 300]
+    alone = ("p50", "p99", "CPU seconds of the job", "commits")
+    every = (*alone, "p99 of cuts", "rounds", "objects put")
+    for tables, names, most in ((1000, alone, 0.1), (100, every, 0.25), (300, every, 0.25)):
+        assert found[tables].keys() == set(names)
         for name in names:
-            assert abs(found[tables][name]["off"]) <= 0.3, (tables, name, found[tables][name])
+            assert abs(found[tables][name]["off"]) <= most, (tables, name, found[tables][name])
 
 
 def test_every_cost_and_limit_says_where_it_is_from() -> None:

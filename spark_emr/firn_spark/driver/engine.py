@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -112,33 +113,9 @@ class DriverEngine:
 
     def _mirror_shards(self, one: TableCommit) -> None:
         """The same in several tables."""
-        context, outcome, memory = one.context, one.outcome, memory_of(one, bounded=False)
         mine = self._mine(one)
         changes: Changes = one.read or _changes(one, mine)
-        one.at("folding")
-        seen, work = changes.seen, ShardedMirror(one, changes, memory, log_of(one, self._back))
-        decided = work.decide()
-        outcome.way |= {"lookup": "driver", "by": decided.way, "shards": len(decided.reached)}
-        outcome.ignored = ignored(one, seen)
-        self._bury(one, changes.odd, decoded_rows.why_of(changes.bad))
-        ready = made_ready(one, memory, seen, changes.truncates)
-        if ready is None:
-            return
-        self._bury_late(one, mine, decided.rows.too_old, memory.said.floor)
-        outcome.decided(decided.told)
-        one.at("writing")
-        if ready.newest:  # before all rows, as of one table
-            facts = (
-                by_columns.facts(changes.whole, one.decoding, changes.source),
-                by_rows.facts(changes.good, one.decoding),
-            )
-            told = (*facts, ready.snapshot, ready.placed, ready.newest, seen.creates_unavailable, context.last)
-            memory.write_facts(one.plan, *told)
-        if tenants := work.admit(decided):
-            outcome.way["tenants"] = ", ".join(tenants)
-        at = work.bring(decided, seen, ready.table)
-        written = work.write(work.rest, decided, ready.table, ready.shape)
-        land(one, ready, written, work.told(at))
+        mirror_shards(one, changes, self._back, self._bury, partial(self._bury_late, one, mine))
 
     def append(self, one: TableCommit) -> None:
         """A row for each change."""
@@ -180,6 +157,40 @@ class _Appended:
     good: pa.Table
     odd: Sequence[Change]
     bad: Letters
+
+
+def mirror_shards(
+    one: TableCommit,
+    changes: Changes,
+    back: Callable[[Target], StagedLog],
+    bury: Callable[[TableCommit, Sequence[Change], Letters], None],
+    bury_late: Callable[[Collection[Key], bytes], None],
+) -> None:
+    """Commits a mirror table of several shards: all its changes are decided in this process, whoever has read them.
+    `bury`: writes dead letters; `bury_late`: those of the changes of some keys, up to a floor; `back`: as for
+    DriverEngine."""
+    context, outcome, memory = one.context, one.outcome, memory_of(one, bounded=False)
+    one.at("folding")
+    seen, work = changes.seen, ShardedMirror(one, changes, memory, log_of(one, back))
+    decided = work.decide()
+    outcome.way |= {"lookup": "driver", "by": decided.way, "shards": len(decided.reached)}
+    outcome.ignored = ignored(one, seen)
+    bury(one, changes.odd, decoded_rows.why_of(changes.bad))
+    ready = made_ready(one, memory, seen, changes.truncates)
+    if ready is None:
+        return
+    bury_late(decided.rows.too_old, memory.said.floor)
+    outcome.decided(decided.told)
+    one.at("writing")
+    if ready.newest:  # before all rows, as of one table
+        facts = by_columns.facts(changes.whole, one.decoding, changes.source), by_rows.facts(changes.good, one.decoding)
+        told = (*facts, ready.snapshot, ready.placed, ready.newest, seen.creates_unavailable, context.last)
+        memory.write_facts(one.plan, *told)
+    if tenants := work.admit(decided):
+        outcome.way["tenants"] = ", ".join(tenants)
+    at = work.bring(decided, seen, ready.table)
+    written = work.write(work.rest, decided, ready.table, ready.shape)
+    land(one, ready, written, work.told(at))
 
 
 MODES = {"mirror": DriverEngine.mirror, "append": DriverEngine.append}

@@ -68,13 +68,6 @@ class ColumnShards:
         each = pc.unique(self.whole[f"c{place}"].take(numbers))
         return set(values.decoded(pa.chunked_array([each]), columns[place].type))
 
-    def values_in(self, shard: str, column: str, columns: Sequence[Column]) -> set[Any]:
-        """The values of a column in the rows that are written to a shard."""
-        place = [one.name for one in columns].index(column)
-        numbers = whole(self.decided.rows["_number"]).filter(pc.and_(self.decided.write, pc.equal(self.enters, shard)))
-        each = pc.unique(self.whole[f"c{place}"].take(numbers))
-        return set(values.decoded(pa.chunked_array([each]), columns[place].type))
-
 
 @dataclass(frozen=True)
 class ShardedDecision:
@@ -90,12 +83,6 @@ class ShardedDecision:
     def reached(self) -> frozenset[str]:
         """As Decision says."""
         return self.rows.reached | (self.columns.reached if self.columns else frozenset())
-
-    def values_in(self, shard: str, column: str, columns: Sequence[Column]) -> set[Any]:
-        """The values of a column in the rows that were decided to be in a shard."""
-        places = ((row, self.rows.map.place(row.values)) for row in self.rows.rows.values() if row is not None)
-        found = {row.values.get(column) for row, place in places if place == shard}
-        return found | (self.columns.values_in(shard, column, columns) if self.columns else set())
 
     def values_in(self, shard: str, column: str, columns: Sequence[Column]) -> set[Any]:
         """The values of a column in the rows that were decided to be in a shard."""

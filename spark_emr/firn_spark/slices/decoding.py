@@ -115,6 +115,11 @@ def seen_in(rows: DataFrame, by: Slicing[S]) -> Seen[S]:
     return Seen(reduce(by.join, surveys), nothing, pa.concat_tables([CHANGES.empty_table(), *odd]))
 
 
+def plain_in(rows: DataFrame, seen: Seen[S]) -> pa.Table:
+    """The decoded changes themselves (SLICED, of which `seen` was seen), in this process."""
+    return pa.concat_tables([seen.plain, *map(table_of, _bodies(rows, PLAIN))])
+
+
 def _bodies(rows: DataFrame, kind: str) -> list[bytes]:
     return [row["body"] for row in rows.where(f.col("kind") == kind).select("body").collect()]
 

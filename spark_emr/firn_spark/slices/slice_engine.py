@@ -1,10 +1,11 @@
 """A mirror table's commit out of many changes: Spark's tasks decode them, look up and write, a slice of the keys each.
 What has to be decided one by one comes to the job, which decides it as the driver's own process does."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from math import ceil
 from typing import Any
 
@@ -13,6 +14,7 @@ from pyspark.sql import functions as f
 
 from firn.changes.decode.row_decoder import ChangeId
 from firn.changes.merge import decoded_rows
+from firn.changes.merge.fold import Key
 from firn.changes.merge.ordering import plain as order_of
 from firn.changes.positions import WIDTH
 from firn.commit.staged_changes import Change, rejected
@@ -30,7 +32,9 @@ from firn_spark.driver.engine import (
     log_of,
     made_ready,
     memory_of,
+    mirror_shards,
 )
+from firn_spark.driver.range import small
 from firn_spark.driver.staged_log import StagedLog
 from firn_spark.files import copy_on_write, row_lookup, values
 from firn_spark.files.row_lineage import with_lineage
@@ -55,7 +59,7 @@ from firn_spark.merge.survey import Survey
 from firn_spark.not_eligible import results_of
 from firn_spark.slices import by_partition
 from firn_spark.slices.appending import Read, append, read_of
-from firn_spark.slices.decoding import Seen, Slicing, labels_of, sampled, seen_in
+from firn_spark.slices.decoding import Seen, Slicing, labels_of, plain_in, sampled, seen_in
 from firn_spark.slices.key_ranges import bounds_of, ends_of
 from firn_spark.slices.old_files import rewritten_in
 from firn_spark.slices.shared_changes import SharedChanges
@@ -85,7 +89,6 @@ class SliceEngine:
 
     def commit(self, one: TableCommit) -> None:
         """As Engine says."""
-        _check_one(one)
         MODES[one.planned.mode.name](self, one)
 
     def append(self, one: TableCommit) -> None:
@@ -94,7 +97,6 @@ class SliceEngine:
 
     def rejected(self, one: TableCommit) -> Letters:
         """As Engine says."""
-        _check_one(one)
         if one.planned.mode.keyed:
             one.read = read = _read(one, self._mine(one))
             return decoded_rows.why_of(read.changes.bad)
@@ -109,6 +111,9 @@ class SliceEngine:
 
     def mirror(self, one: TableCommit) -> None:
         """Each key's row as its newest changes leave it."""
+        if one.target.rule.shard is not None:
+            self._mirror_shards(one)
+            return
         mine, memory = self._mine(one), memory_of(one, bounded=False)
         decoding, outcome = one.decoding, one.outcome
         read: _Read = one.read or _read(one, mine)
@@ -140,8 +145,7 @@ class SliceEngine:
             decided = decide_rows(rows, changes.truncates, decoding, memory.said.floor, lookup, emptied)
         by = way_of(columns=bool(told.seen.changes), rows=bool(rows))
         outcome.way |= {"lookup": "slices", "by": by, "slices": len(parts.by.labels)}
-        if decided.decided.too_old:
-            self._bury_late(one, mine, decided, memory.said.floor)
+        self._bury_late(one, mine, decided.decided.too_old, memory.said.floor)
         outcome.decided(done.told + decided.decided.told)
         one.at("writing")
         with outcome.stage("write"):
@@ -152,6 +156,22 @@ class SliceEngine:
                 memory.write_facts(one.plan, {}, more, *told_of, done.facts)
         with outcome.stage("commit"):
             land(one, ready, written)
+
+    def _mirror_shards(self, one: TableCommit) -> None:
+        """The same in several tables: tasks read and decode, and the job decides. Parts of ranges are as large as it
+        may hold (range_parts.bounded), but for a single request. Raises TerminalError for one that is larger."""
+        if not small(one.context.epochs):
+            raise TerminalError(
+                f"{one.target.name} is a table of several shards, whose changes one process decides, and these are "
+                f"{one.outcome.events:,} changes at once: post them in smaller requests. They wait in the log"
+            )
+        mine = self._mine(one)
+        read: _Read = one.read or _read(one, mine)
+        with one.held:
+            some = read.told
+            changes = Changes(plain_in(read.parts.rows, some), some.odd.to_pylist(), one.decoding, one.target.fed[0])
+        one.outcome.way["read"] = self.name
+        mirror_shards(one, changes, self._back, self._bury, partial(self._bury_late, one, mine))
 
     def _mine(self, one: TableCommit) -> DataFrame:
         """The changes of the target's sources in the epochs that it lacks."""
@@ -164,27 +184,20 @@ class SliceEngine:
             mine = self._shared.of((one.target.sources, one.above), mine, by)
         return read_of(one, mine, EVENTS, _BYTES)
 
-    def _bury_late(self, one: TableCommit, mine: DataFrame, rows: DecidedRows, floor: bytes) -> None:
-        """Dead letters for what is older than what is remembered. Decoded again, with their batches: this is rare."""
-        place = f.col("pos")
-        found = changes_in(mine).where(place.isNull() | (place <= f.lit(floor[:WIDTH])))
-        old = found.toArrow().to_pylist()
-        good, _ = decoded(old, one.decoding, mirror=True)
-        self._bury(one, old, late(good, rows.decided.too_old, floor, one.decoding))
+    def _bury_late(self, one: TableCommit, mine: DataFrame, keys: Collection[Key], floor: bytes) -> None:
+        """Dead letters for changes of these keys that are older than what is remembered. Decoded again, with their
+        batches: this is rare."""
+        if keys:
+            place = f.col("pos")
+            found = changes_in(mine).where(place.isNull() | (place <= f.lit(floor[:WIDTH])))
+            old = found.toArrow().to_pylist()
+            good, _ = decoded(old, one.decoding, mirror=True)
+            self._bury(one, old, late(good, keys, floor, one.decoding))
 
     def _bury(self, one: TableCommit, changes: Sequence[Change], why: Letters) -> None:
         ids = {change["schema_id"] for change in changes if (change["batch"], change["index"]) in why} - {None}
         schemas = schemas_in(self._raw, ids)
         one.bury(rejected(changes, why, schemas) if why else (), len(why))
-
-
-def _check_one(one: TableCommit) -> None:
-    if one.target.rule.shard is not None:
-        raise TerminalError(
-            f"{one.target.name} is a table of several shards, which one process commits, and these are "
-            f"{one.outcome.events:,} changes at once: post them in smaller requests (or raise FIRN_DRIVER_EVENTS, if it"
-            " is set). They wait in the log"
-        )
 
 
 def _of(raw: DataFrame, target: Target, above: int) -> DataFrame:
@@ -225,7 +238,8 @@ def _sliced(one: TableCommit, mine: DataFrame) -> Iterator[_Parts]:
     """The changes by slices, kept. Good inside the `with` only."""
     decoding, events = one.decoding, one.target.events(one.outcome.progress)
     bounds = by_columns.keys_of((), decoding)
-    if events > min(EVENTS, _ONE_TASK) and not decoding.no_key:  # without a key every change is a dead letter
+    one_slice = decoding.no_key or one.target.rule.shard is not None  # without a key every change is a dead letter
+    if events > min(EVENTS, _ONE_TASK) and not one_slice:
         with one.outcome.stage("sample"):
             keys, size = sampled(mine, MirrorColumns(), decoding, by_columns.key_names(decoding), events)
             most = EVENTS // _TIMES_LARGER if one.plan.unwritable else EVENTS

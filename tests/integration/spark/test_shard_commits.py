@@ -36,6 +36,7 @@ streams:
         shard: SHARD
 """
 TENANTS = "{by: tenant(w), tenants: [a, b]}"
+REST = "rest.orders"
 
 
 def lake_of(spark: SparkSession, folder: Path, shard: str = TENANTS, lanes: int = 2) -> Lake:
@@ -214,9 +215,7 @@ def test_columns_follow_in_all_shards_though_jobs_die(
         ]
 
 
-def test_what_is_no_shard_and_what_is_too_large_is_refused(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_no_shard_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     lake = lake_of(spark, tmp_path)
     lake.catalog.create_namespace("a")
     lake.spark.sql("CREATE TABLE firn.a.orders (id bigint) USING iceberg")
@@ -225,10 +224,6 @@ def test_what_is_no_shard_and_what_is_too_large_is_refused(
     assert lake.commit(lake.seal()) == 1
     assert "a.orders is there already, and no shard" in lake.line("rest.orders")["error"]
     lake.spark.sql("DROP TABLE firn.a.orders")
-    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0")
-    assert lake.commit(1) == 1
-    assert "which one process commits" in lake.line("rest.orders")["error"]
-    monkeypatch.delenv("FIRN_DRIVER_EVENTS")
     assert lake.commit(1) == 0
     assert rows_at(lake) == {"a": {1: ("a", "v")}, "rest": {}}
     # One that was set back, or gone, is not taken for what it was.

@@ -12,7 +12,7 @@ from firn.config.names import TableName
 from firn.tables.shard_names import SHARD_PASSED
 from firn.tables.shard_rebalance import Load
 from firn.tables.table_state import EPOCH
-from firn_lake.shard_moves import value_of
+from firn_lake.sharded.placed_rows import value_of
 from firn_lake.tables import summarize
 
 if TYPE_CHECKING:
