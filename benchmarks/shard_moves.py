@@ -22,10 +22,9 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, Final
 
-from benchmarks import firn_case, pairs, reference, shards, spark, workload
+from benchmarks import firn_case, pairs, reference, shards, small_load, spark
 from benchmarks.firn_case import STREAM
 from benchmarks.spark import CACHE, Lake
-from benchmarks.workload import Events
 from firn.changes.metadata_columns import MIRROR_METADATA
 from firn.changes.placement import map_changes
 from firn.changes.placement.shard_map import Home, ShardMap
@@ -126,7 +125,7 @@ def main() -> None:
     arguments.add_argument("--pairs", type=int, default=2)
     given = arguments.parse_args()
     session, data = spark.start(), CACHE / "data"
-    source, changes = workload.base(data, given.rows), workload.events(data, Events(given.rows, given.events))
+    source, changes = small_load.base(data, given.rows), small_load.events(data, given.rows, given.events)
     lake = spark.restored(session, shards.base(session, source, 1), CACHE / "runs" / "shard-moves")
     flow = Flow(lake, changes, given.second)
     flow.posting.start()
