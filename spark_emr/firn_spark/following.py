@@ -19,9 +19,10 @@ from firn.tables.outcome import Outcome
 from firn.tables.routing import Target
 from firn.tables.table_plan import planned
 from firn.tables.table_state import SEALED, TableState
+from firn_spark.committer import tried
 from firn_spark.files.retyped_files import finish_retype, retype_columns
 from firn_spark.pipelines.mirror_rows import Mirror
-from firn_spark.table_commit import RangeContext, TableCommit, tried
+from firn_spark.table_commit import RangeContext, TableCommit
 from firn_spark.tables.alterations import upgrade
 from firn_spark.tables.evolve import Table
 from firn_sql.bound_sql import Bound, bound

@@ -27,6 +27,7 @@ from firn.tables.batch_facts import TableFacts
 from firn.tables.outcome import Outcome
 from firn.tables.routing import Target
 from firn_spark.arrow import kept
+from firn_spark.committer import Committer
 from firn_spark.driver.engine import DriverEngine
 from firn_spark.driver.range import ALONE, MOST_BYTES, MOST_EVENTS, DriverRange, changes_by_table, small
 from firn_spark.driver.reader_pool import Reading, Spread, cores, readers
@@ -40,7 +41,7 @@ from firn_spark.staged.batch_facts import facts_of
 from firn_spark.staged.frames import changes_in, schemas_in, span_in
 from firn_spark.staged.kept_generations import batches_of, kept_here, raw_in_place
 from firn_spark.staged.read import SealedBatch
-from firn_spark.table_commit import Committer, RangeContext
+from firn_spark.table_commit import RangeContext
 
 _FEW = 20_000  # changes
 _FOR_MANY_ROWS = ("spark.sql.codegen.wholeStage", "spark.sql.adaptive.enabled")

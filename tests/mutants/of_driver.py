@@ -342,7 +342,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "dead letters that a try wrote before it failed are not counted as new",
-        f"{_SPARK}/table_commit.py",
+        f"{_SPARK}/committer.py",
         "outcome.dead_new = together(self._buried.pop(target.name, {}), outcome.dead_new)",
         "self._buried.pop(target.name, {})",
         (f"{_TESTS}/test_mixed_ranges.py::test_dead_letters_are_new_once_whichever_way_a_table_goes_in_the_end",),

@@ -670,7 +670,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "keys that always end before a commit is through start a job for ever",
-        "spark_emr/firn_spark/table_commit.py",
+        "spark_emr/firn_spark/committer.py",
         '            found = Failure("terminal", f"{why}. {found.text}")\n',
         '            found = Failure(found.kind, f"{why}. {found.text}")\n',
         ("tests/unit/spark/test_vended_keys.py::test_how_long_keys_live_is_what_the_catalog_says[True]",),

@@ -132,7 +132,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "what is dropped after the epochs were chosen is made of these alone",
-        f"{_SPARK}/table_commit.py",
+        f"{_SPARK}/committer.py",
         "self._seen = dict(context.seen)",
         "self._seen = dict[TableName, int]()",
         (
@@ -142,7 +142,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "what was set back is committed to by the next try",
-        f"{_SPARK}/table_commit.py",
+        f"{_SPARK}/committer.py",
         "if progress < self._seen.setdefault(target.name, progress):",
         "if progress < 0:",
         (

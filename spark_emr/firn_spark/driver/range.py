@@ -10,9 +10,10 @@ from firn.quarantine.rules import High, Span
 from firn.tables.batch_facts import TableFacts
 from firn.tables.outcome import Outcome
 from firn.tables.routing import Target
+from firn_spark.committer import Committer
 from firn_spark.driver.staged_changes import Staged
 from firn_spark.parallel import at_once
-from firn_spark.table_commit import Committer, RangeContext
+from firn_spark.table_commit import RangeContext
 
 MOST_EVENTS = 1_500_000
 MOST_BYTES = 128 * 1024 * 1024  # staged

@@ -23,10 +23,11 @@ from firn.tables.outcome import Outcome
 from firn.tables.table_state import EPOCH, MODE, REFRESHES
 from firn.views.cut import Told, ViewCut, is_overtaken, moment, told
 from firn.views.renamed_columns import COLUMNS, called_in_sql, meant_columns
+from firn_spark.committer import tried
 from firn_spark.files.write import Layout, NewFile, layout_of, ordered, rows_of, write_rows
 from firn_spark.merge.landing import land_rows
 from firn_spark.pipelines.base_delta import NoDelta
-from firn_spark.table_commit import RangeContext, tried
+from firn_spark.table_commit import RangeContext
 from firn_spark.tables.evolve import Table
 from firn_spark.views.row_changes import RowChanges, SharedChanges
 from firn_spark.views.tables_at import TableAt, TablesAt

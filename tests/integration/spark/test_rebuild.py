@@ -15,8 +15,8 @@ from firn.log.store import get, paths
 from firn.quarantine.lifting import resume
 from firn_spark import rebuild
 from firn_spark.branch import InPlace
+from firn_spark.committer import Committer
 from firn_spark.rebuild import Request
-from firn_spark.table_commit import Committer
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Tables
 from firn_spark.tables.fence import LostRace

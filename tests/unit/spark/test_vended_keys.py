@@ -14,8 +14,8 @@ from firn.config.names import TableName
 from firn.errors import ConfigError, FirnError, StorageUnavailable, TransientError
 from firn.tables.outcome import Outcome
 from firn_spark import vended_keys
+from firn_spark.committer import tried
 from firn_spark.failures import failure_of
-from firn_spark.table_commit import tried
 from firn_spark.tables.objects import Objects
 
 CONFIG = {"s3.access-key-id": "VENDED", "s3.secret-access-key": "c4nary", "s3.session-token": "c4nary-too"}
