@@ -12,6 +12,7 @@ import pytest
 
 from firn.changes.decode.types import STRING
 from firn.changes.merge.fold import RowChange
+from firn.changes.placement.map_changes import merge, move, split_values
 from firn.changes.placement.shard_map import Home, Listed, ShardMap
 from tests.model.shards_world import Cut, Job, Lost, Worker, World
 from tests.property.random_histories import change
@@ -183,6 +184,31 @@ def test_who_stood_still_does_not_bring_back_a_row_that_came_and_went() -> None:
     while late.living:
         late.step(0)
     assert (rows(world, "a"), rows(world, "b")) == ({1}, set())
+
+
+@pytest.mark.parametrize("how", ["split", "merge", "move"])
+def test_rows_that_passed_before_a_job_died_pass_no_second_time_and_none_is_lost(how: str) -> None:
+    """Shards are committed by name: of a split the one that loses first, of a merge and a move the one that gets."""
+    now = {
+        "split": split_values(SHARDS, "rest", "z", Home("z.t"), ["x"]),
+        "merge": merge(SHARDS, ["b"], "a"),
+        "move": move(SHARDS, "a", Home("c.t")),
+    }[how]
+    places = {1: "a", 2: "b", 3: "b", 4: "x", 5: "x", 6: None, 7: "a"}
+    world = told(
+        tuple(row("c", key, key, place) for key, place in places.items()),
+        (row("u", 1, 21, "b"), row("d", 5, 22)),
+        (row("u", 3, 31, "x"), row("u", 7, 32, "a"), row("u", 4, 33, "b")),
+    )
+    world.maps[2] = now
+    run(world, 1)
+    world.epochs[1:] = [(changes, 2) for changes, _ in world.epochs[1:]]
+    first = "rest" if how == "split" else "a"
+    run(world, 2, lambda world: (at := world.tables.get(now.homes[first])) is not None and at.current.progress == 2)
+    assert world.newest().n == 1
+    run(world, 3)
+    assert (world.newest().n, world.newest().version) == (3, 2)
+    world.check_current()
 
 
 def test_what_was_remembered_early_does_not_reach_a_cut_before_it() -> None:

@@ -12,6 +12,8 @@ _SAME: Final = f"{_DECIDED}::test_shards_that_are_decided_by_columns_are_what_th
 _MAPS: Final = "tests/unit/changes/test_shard_maps.py"
 _MODEL: Final = "tests/model/test_shards.py"
 _IN_HOMES: Final = "tests/integration/spark/test_shards_in_homes.py"
+_ONCE: Final = "test_rows_that_passed_before_a_job_died_pass_no_second_time_and_none_is_lost"
+_PASSAGES: Final = "tests/unit/spark/test_shard_passages.py::test_rows_go_where_the_map_says_and_leave_where_they_were"
 _EACH_CUT: Final = "tests/property/test_shards.py::test_at_every_cut_each_shard_is_what_fold_places_there"
 
 MUTANTS: Final = (
@@ -46,8 +48,8 @@ MUTANTS: Final = (
     Mutant(
         "what was another shard's table before keeps its rows",
         _DECISION,
-        "present.keys() if all_rows else ",
-        "",
+        "if strayed or (was is None and not ahead):",
+        "if strayed:",
         (_EACH_CUT,),
     ),
     Mutant(
@@ -133,9 +135,39 @@ MUTANTS: Final = (
     Mutant(
         "rows of a shard that is split stay where they are",
         _DECISION,
-        "rows |= {key: row for key, row in found.items() if key not in rows}",
-        "rows |= {}",
+        "return Passage(sources, loses=any(copy.source == was for copy in self._copies))",
+        "return Passage(sources)",
         (_EACH_CUT,),
+    ),
+    Mutant(
+        "rows pass once more into a shard that a job which died has left ahead",
+        _DECISION,
+        """        if ahead:
+            return Passage()""",
+        """        if False:
+            return Passage()""",
+        (f"{_MODEL}::{_ONCE}[merge]", _EACH_CUT),
+    ),
+    Mutant(
+        "a row passes as the cut has it, though a change names its key",
+        _DECISION,
+        "return key not in self.rows and self.map",
+        "return self.map",
+        (_EACH_CUT,),
+    ),
+    Mutant(
+        "rows that pass are held values of other columns",
+        "spark_emr/firn_spark/driver/shard_passages.py",
+        "[(ids[of], at) for of, at in row if of in ids]",
+        "row",
+        (f"{_PASSAGES}[3]",),
+    ),
+    Mutant(
+        "a table is removed while a snapshot of the rest is read in it",
+        "layers/lake/python/firn_lake/sharded/former_tables.py",
+        "sum(name in one for one in named)",
+        "0",
+        ("tests/unit/lake/test_former_tables.py::test_a_former_table_goes_once_no_snapshot_of_the_rest_is_read_in_it",),
     ),
     Mutant(
         "a row that is removed is looked for where the new one lies",

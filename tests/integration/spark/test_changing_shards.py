@@ -4,6 +4,7 @@ each commit: at each cut every shard of the version that its epochs name is what
 import json
 import random
 import shutil
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -15,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from firn.changes.merge.fold import fold
-from firn.changes.placement.map_changes import merge, move, split_values
+from firn.changes.placement.map_changes import merge, move, split, split_values
 from firn.changes.placement.shard_decision import placed
 from firn.changes.placement.shard_map import Home, ShardMap
 from firn.config.map_document import MapVersion
@@ -25,6 +26,8 @@ from firn.maintenance import expiry as expiry_rules
 from firn.tables.shard_names import SHARDS_MAP
 from firn_cli.main import main
 from firn_lake.lake import Lake as Reader
+from firn_spark.driver import shard_passages
+from firn_spark.driver.shard_passages import Passages
 from firn_spark.maintenance.expiry import expire_all
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Tables
@@ -33,6 +36,7 @@ from tests.integration.spark.dying_jobs import FEW, delivered, let_go
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import event
 from tests.integration.spark.test_shard_commits import CONFIG, KINDS, TENANTS, lake_of, told
+from tests.integration.spark.test_shard_recoveries import held, resumed
 from tests.integration.spark.test_specification import change
 from tests.property.random_shards import next_map
 from tests.soak import LONG, SEED, few_cases
@@ -167,6 +171,68 @@ def test_a_job_that_dies_at_any_commit_under_a_new_map_is_made_good(
             assert lake.commit(cut + 1, last) == 0, lake.lines
             assert check(lake, done) == newest(lake).number
     assert deaths > len(MOVES) / 2
+
+
+def test_rows_that_pass_in_many_files_are_made_good_whenever_a_job_dies(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While they are written, once they are, and once the first shard has them, which the next job must not repeat."""
+    monkeypatch.setattr(shard_passages, "_ROWS", 40)
+    monkeypatch.setattr(shard_passages, "_BATCH", 16)
+    lake = lake_of(spark, tmp_path, "{by: hash(id), count: 1}")
+    done = [row(100 + n, n, "abz"[n % 3], f"v{n}") for n in range(300)]
+    lake.land(done)
+    write, read, commit = shard_passages.write_rows, Passages.read, fence.commit
+    lsn = 1_000
+    hows: Sequence[Callable[[ShardMap], ShardMap]] = (
+        lambda now: split(now, "s0", "s1", Home("s1.orders")),
+        lambda now: move(now, "s0", Home("big.orders")),
+        lambda now: merge(now, ["s1"], "s0"),
+    )
+    for number, how in enumerate(hows):
+        change_map(lake, how)
+        lake.post(part := [row(lsn + n, 7 * n, "b", f"w{lsn}") for n in range(4)])
+        done += part
+        lsn += 10
+        cut, last = cuts.newest(lake.store, lake.stream), lake.seal()
+        left = Counter(write=2, commit=2)
+
+        def dying(name: str, real: Callable[..., Any], left: Counter[str] = left) -> Callable[..., Any]:
+            def called(*arguments: Any) -> Any:
+                left[name] -= 1
+                if left[name] <= 0:
+                    raise Died
+                return real(*arguments)
+
+            return called
+
+        def dead(*arguments: Any) -> None:
+            read(*arguments)
+            raise Died
+
+        for module, name, fault in (
+            (shard_passages, "write_rows", dying("write", write)),
+            (Passages, "read", dead),
+            (fence, "commit", dying("commit", commit)),
+        ):
+            with monkeypatch.context() as patch:
+                patch.setattr(module, name, fault)
+                with pytest.raises(Died):
+                    lake.commit(cut + 1, last)
+            assert cuts.newest(lake.store, lake.stream) == cut
+        # What it knew is left out now: all of the shard that is ahead comes anew, by the same map.
+        if number == 1:
+            held(lake, last)
+            assert lake.commit(cut + 1, last) == 0, lake.lines
+            resumed(lake, "skip")
+            done = done[: -len(part)]
+        lake.post(part := [row(lsn + n, 11 * n, None, f"x{lsn}") for n in range(4)])
+        done += part
+        lsn += 10
+        assert lake.commit(cuts.newest(lake.store, lake.stream) + 1, lake.seal()) == 0, lake.lines
+        assert check(lake, done) == newest(lake).number
+    files = lake.catalog.load_table(("big", "orders")).inspect.data_files()
+    assert len(files) > 3
 
 
 def row(lsn: int, key: int, w: str | None, v: str = "v", op: str = "u") -> dict[str, Any]:

@@ -1,9 +1,11 @@
 """Tables that were shards are removed once nothing that can be read names them; and what shards and their columns tell
 of where they could be split."""
 
+import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyiceberg.table.snapshots import Snapshot
 
@@ -12,7 +14,7 @@ from firn.changes.placement.map_changes import merge, move, split
 from firn.changes.placement.shard_map import Home
 from firn.config.sharding import Sharding
 from firn.tables.shard_changes import taken_back
-from firn.tables.shard_names import SHARD_DROPPED, SHARD_OF, SHARDS_MAP
+from firn.tables.shard_names import SHARD_DROPPED, SHARD_OF, SHARD_PASSED, SHARDS_MAP
 from firn_lake.shard_moves import not_free
 from firn_lake.sharded.former_tables import come_back, former_tables, remove, take_leave
 from firn_lake.sharded.shard_loads import ShardColumns, loads_of, written
@@ -109,6 +111,13 @@ def test_shards_tell_what_they_have_and_where_they_could_be_split(tmp_path: Path
         "s0": 10, "s1": 30, "rest": 0,
     }  # fmt: skip
     assert written(lake.table("s1")) is None, "no commit of a job is there"
+    table = lake.table("s1")
+    for n, passed in ((1, 0), (2, 0), (3, 4)):
+        said = {"firn.epoch.shop": str(n)} | ({SHARD_PASSED: str(passed)} if passed else {})
+        table.append(pa.Table.from_pylist(rows(100 * n, 4), schema=lake.columns), snapshot_properties=said)
+        time.sleep(0.01)
+    told = [one.timestamp_ms for one in table.refresh().metadata.snapshots][-3:]
+    assert written(table) == 4 * 1000 / (told[-1] - told[0]), "what passed was written by nobody, nor is the first"
     same = ShardedLake(tmp_path / "same", RANGES)
     same.commit(*({"id": n, "w": "w", "n": 30 if n else 50} for n in range(9)), {"id": 9, "w": "w", "n": None})
     assert ShardColumns(same.catalog, same.under.map).middle("s1") == 50

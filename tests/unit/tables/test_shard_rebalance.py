@@ -20,10 +20,13 @@ PLACES = Sharding("geographic", "w", "{shard}.orders", values={"de": "eu", "fr":
 
 
 class Values:
-    """Shards whose columns have these values, and so many rows of each."""
+    """Shards whose columns have these values, and so many rows of each. `taken`: tables that are there."""
 
-    def __init__(self, middle: Any = None, values: Mapping[str, int] | None = None) -> None:
-        self._middle, self._values = middle, values or {}
+    def __init__(self, middle: Any = None, values: Mapping[str, int] | None = None, taken: str = "") -> None:
+        self._middle, self._values, self._taken = middle, values or {}, taken
+
+    def is_free(self, home: Home) -> bool:
+        return home.table != self._taken
 
     def middle(self, _: str) -> Any:
         return self._middle
@@ -58,6 +61,15 @@ def test_what_is_even_stays_and_what_can_not_be_split_is_told() -> None:
     assert (made.steps, made.left) == ((), ("rest has what is null or odd, and can't be split",))
     with pytest.raises(ValueError, match="write 1 or more"):
         plan(HASHED.map, HASHED, even_loads, Values(), most=0)
+
+
+def test_no_table_that_is_there_becomes_a_shard() -> None:
+    some = loads(HASHED.map, s0=4_000)
+    assert plan(HASHED.map, HASHED, some, Values(taken="s4.orders")).steps[0] == "split s0: s5"
+    look = Values(values={"acme": 700}, taken="acme.orders")
+    assert plan(TENANTS.map, TENANTS, loads(TENANTS.map, rest=700), look, most=400).steps == (
+        "split rest: s2 with acme",
+    )
 
 
 def test_a_small_shard_that_is_busy_counts_what_is_written_to_it() -> None:

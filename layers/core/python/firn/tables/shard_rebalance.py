@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from firn.changes.placement import map_changes
-from firn.changes.placement.shard_map import NAME, Bands, Listed, ShardMap
+from firn.changes.placement.shard_map import NAME, Bands, Home, Listed, ShardMap
 from firn.changes.placement.shard_values import Comparable
 from firn.config.sharding import MOST, Sharding
 
@@ -28,7 +28,10 @@ class Load:
 
 
 class Looked(Protocol):
-    """What only a look at a shard's column tells."""
+    """What only a look at the lake tells."""
+
+    def is_free(self, home: Home) -> bool:
+        """Whether no table lies there."""
 
     def middle(self, shard: str) -> Comparable | None:
         """The value from which on about half of the rows are; None if all have the same."""
@@ -133,7 +136,7 @@ class _Work:
         if not groups:
             self.left.append(f"{shard}: none of its values could be split off")
         for group in groups:
-            new = group[0] if NAME.fullmatch(group[0]) and group[0] not in self.map.shards else self._free()
+            new = group[0] if NAME.fullmatch(group[0]) and self._may_be(group[0]) else self._free()
             try:
                 made = map_changes.split_values(self.map, shard, new, self.of.home(new), group)
             except ValueError as why:
@@ -178,8 +181,14 @@ class _Work:
         return True
 
     def _free(self) -> str:
-        """A name that no shard has, in this map or in the table of one that is none any more."""
+        """A name that no shard has and no table, be it of a shard that is none any more."""
         number = len(self.map.shards) - 1
-        while f"s{number}" in self.map.shards:
+        while not self._may_be(f"s{number}"):
             number += 1
         return f"s{number}"
+
+    def _may_be(self, name: str) -> bool:
+        try:
+            return name not in self.map.shards and self.look.is_free(self.of.home(name))
+        except ValueError:  # too long: who splits says so
+            return True

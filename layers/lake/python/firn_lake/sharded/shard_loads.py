@@ -59,6 +59,10 @@ class ShardColumns:
     def __init__(self, catalog: "Catalog", now: ShardMap) -> None:
         self._catalog, self._map = catalog, now
 
+    def is_free(self, home: Home) -> bool:
+        """As Looked says."""
+        return not self._catalog.table_exists(TableName.parse(home.table).identifier)
+
     def middle(self, shard: str) -> Comparable | None:
         """As Looked says. The column is held, as it is stored: its values have the order of the map's."""
         column = self._column(shard)
