@@ -9,7 +9,7 @@ from firn_sql.views.algebra import Group, Join, Operator, Plan, Query, Scan, Ses
 from firn_sql.views.refresh_cost import Facts, estimate
 
 WAY: Final = "firn.view.way"  # in a snapshot's summary: Way.told
-_STEP: Final = 300_000  # rows that are read whole while an operator compares what it was with what it is
+_STEP: Final = 200_000  # rows that are read whole while an operator compares what it was with what it is
 _LOOKED_THROUGH: Final = 4  # rows in which a value is looked for, while one is read
 _STEPS: Final = (Join, Group, Window, Sessions, Top, Union, Query)
 _ROUNDED: Final = ("FLOAT", "DOUBLE")
