@@ -278,12 +278,13 @@ def _show(told: dict[str, Any]) -> None:
     if told["costs"]:
         typer.echo()
         read = "about so many rows are read"
-        reads = [(one["changed"], _reads(one), one["way"]) for one in told["costs"]]
-        print_table(["if these change", read, "refreshed"], reads, prose=(read, "refreshed"))
+        print_table(["if these change", read], [(one["changed"], _reads(one)) for one in told["costs"]], prose=(read,))
         text = f"an estimate for {CHANGED:,} changed rows: files hold other rows too, which are read with them"
         if told["assumed"]:
             text += f"; {ASSUMED} rows of a value are assumed where care.statistics counts none"
         say(text, err=True)
+    for one in told["costs"]:
+        say(f"if {one['changed']} changes, {one['way']}", err=True)
     if told["last"]:
         say(f"the last refresh: {told['last']}", err=True)
     if told["why_no_sums"]:
