@@ -320,7 +320,7 @@ def _with_changes(
     moments, way = _moments(work), None
     if changed or (query.plan.by_clock and moments[0] != moments[1]):
         way = _way(work, query, table, changed)
-        work.told["way"] = way.told
+        work.told["by"] = way.told
         summary = {**summary, WAY: way.told}
     held, some = work.shared.held, {} if way is not None and way.whole else changed
     sources = TablesAt(spark, connection, work.tables, query.needed, some, table, query.stored, held)

@@ -36,6 +36,13 @@ def test_many_changes_of_a_table_are_its_whole() -> None:
     assert ways == sorted(ways)
 
 
+def test_all_of_very_many_rows_is_not_compared() -> None:
+    found = way("SELECT cid, max(id) AS m FROM shop.orders GROUP BY cid", 30_000_000, 10**8)
+    assert not found.whole
+    assert found.by_change > found.by_whole
+    assert found.told.endswith("the whole query 30,000,000, which are too many to compare")
+
+
 def test_a_view_that_is_larger_than_its_tables_is_read_too() -> None:
     assert way(JOIN, 100_000).whole
     assert not way(JOIN, 100_000, view=10**7).whole

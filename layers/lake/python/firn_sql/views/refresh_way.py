@@ -10,6 +10,7 @@ from firn_sql.views.refresh_cost import Facts, estimate
 
 WAY: Final = "firn.view.way"  # in a snapshot's summary: Way.told
 _STEP: Final = 200_000  # rows that are read whole while an operator compares what it was with what it is
+_MOST: Final = 20_000_000  # rows of which all are read: what a view holds and what it is to hold are compared on disk
 _LOOKED_THROUGH: Final = 4  # rows in which a value is looked for, while one is read
 _STEPS: Final = (Join, Group, Window, Sessions, Top, Union, Query)
 _ROUNDED: Final = ("FLOAT", "DOUBLE")
@@ -49,6 +50,8 @@ def way_of(
     by_change = _STEP * _steps(plan.root, changed) + sum(cost.reads.values()) + looked_through // _LOOKED_THROUGH
     whole = view + sum(known[one.source].rows for one in operators(plan.root) if isinstance(one, Scan))
     costs = f"about as much as reading {by_change:,} rows, the whole query {whole:,}"
+    if by_change > whole > _MOST:
+        return Way(False, f"what changed costs {costs}, which are too many to compare", by_change, whole)
     return Way(whole < by_change, f"what changed costs {costs}", by_change, whole)
 
 
