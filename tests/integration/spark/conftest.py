@@ -71,7 +71,7 @@ def both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
     def forced(plan: Any, facts: Any, changed: Any, view: int, kinds: Any) -> Any:
         found = chosen(plan, facts, changed, view, kinds)
-        return replace(found, whole=is_repeatable(plan, kinds) and next(turns))
+        return replace(found, whole=bool(changed) and is_repeatable(plan, kinds) and next(turns))
 
     monkeypatch.setattr(refreshed, "way_of", forced)
 
