@@ -13,8 +13,8 @@ random rows, then:
 
 `groups` is GROUP BY with a count, a sum and an average; `join` has all rows, each with its group's name. `ages` has 100
 refreshes one after the other (`around`: the median of five around each); `fresh` has 5 and 20 views that are refreshed
-by turns of the commit job. CPU seconds are those of this process and of the JVM (pairs.cpu), each the median of its
-runs; `ratio` is refresh less empty by another.
+by turns of the commit job. CPU seconds are those of this process and of the JVM (pairs.cpu) until both rest, each the
+median of its runs; `ratio` is refresh less empty by another.
 """
 
 import argparse
@@ -67,6 +67,7 @@ _TABLES: Final = {
     "customers": (Column("id", Type("long"), required=True), Column("name", Type("string"))),
 }  # fmt: skip
 _FIRST_LSN: Final = 24_000_000_000
+_LONGEST_REST, _LOOK, _AT_REST = 20.0, 0.3, 0.02  # seconds: to wait, between two looks, of CPU in which nothing runs
 
 
 def config(views: dict[str, str]) -> str:
@@ -284,7 +285,9 @@ def aged(shop: Shop, changes: int, refreshes: int) -> None:
         spent["care"].append(measured("care", partial(shop.care, view))["cpu"])
     for what, each in spent.items():
         around = {n: median(each[max(0, min(n + 2, refreshes) - 5) : n + 2]) for n in AGES if n <= refreshes}
-        tell("ages", what=what, cpu=each, mean=round(sum(each) / len(each), 3), around=around)
+        first, last = around.get(AGES[0], 0.0), around[max(around)] if around else 0.0
+        ratio = round(last / first, 2) if first else None
+        tell("ages", what=what, cpu=each, mean=round(sum(each) / len(each), 3), around=around, ratio=ratio)
 
 
 def fresh(session: Any, base: Path, rows: int, changes: int, runs: int) -> None:
@@ -305,12 +308,25 @@ def fresh(session: Any, base: Path, rows: int, changes: int, runs: int) -> None:
 
 
 def measured(what: str, run: Callable[[], Any]) -> dict[str, Any]:
-    """CPU seconds of something, of the process alone too, and wall seconds."""
-    began, own = time.perf_counter(), time.process_time()
-    cpu, found = pairs.timed(run)
-    told = {"cpu": round(cpu, 3), "without_jvm": round(time.process_time() - own, 3)}
-    told["seconds"] = round(time.perf_counter() - began, 3)
+    """CPU seconds of something, of the process alone too, and wall seconds. What the JVM still compiles of what ran
+    before is not among them, and what it compiles afterwards is."""
+    rest()
+    began, own, before = time.perf_counter(), time.process_time(), pairs.cpu()
+    found = run()
+    seconds, without_jvm = time.perf_counter() - began, time.process_time() - own
+    rest()
+    told = {"cpu": round(pairs.cpu() - before, 3), "without_jvm": round(without_jvm, 3), "seconds": round(seconds, 3)}
     return told | (found if isinstance(found, dict) and what != "job" else {})
+
+
+def rest() -> None:
+    """Waits until next to nothing is computed any more, some seconds at most."""
+    end = time.monotonic() + _LONGEST_REST
+    while time.monotonic() < end:
+        before = pairs.cpu()
+        time.sleep(_LOOK)
+        if pairs.cpu() - before <= _AT_REST:
+            return
 
 
 def tell(case: str, **told: Any) -> None:

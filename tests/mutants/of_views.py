@@ -8,6 +8,7 @@ _VIEWS: Final = "layers/core/python/firn/views"
 _JOBS: Final = "tests/model/test_views.py"
 _SHOWN: Final = "tests/unit/spark/test_tables_at.py::test_rows_of_a_view_are_looked_up_by_what_it_shows_of_their_keys"
 _DAYS: Final = "tests/property/test_view_clock.py::test_rows_of_a_day_are_looked_up_by_the_time_that_is_cast_to_it"
+_WAYS: Final = "tests/unit/sql/test_view_ways.py"
 _DUE: Final = "tests/unit/views/test_views_due.py"
 
 MUTANTS: Final = (
@@ -24,6 +25,34 @@ MUTANTS: Final = (
         "if len(self._stored.ids) == 1:",
         "if len(self._stored.ids):",
         (f"{_SHOWN}[SELECT u.id AS other, t.b FROM t JOIN u ON t.a = u.id-by9]",),
+    ),
+    Mutant(
+        "all rows that show a value go, whoever they are",
+        "spark_emr/firn_spark/views/tables_at.py",
+        '["value", "count"], join_type="inner"',
+        '["value"], join_type="inner", right_suffix="_there"',
+        (f"{_SHOWN}[SELECT u.id AS other, t.b FROM t JOIN u ON t.a = u.id-by9]",),
+    ),
+    Mutant(
+        "sums of floating point are computed again for a view that holds them",
+        "layers/lake/python/firn_sql/views/refresh_way.py",
+        "return not any(word in kind.upper()",
+        "return any(word in kind.upper()",
+        (f"{_WAYS}::test_sums_of_floating_point_go_by_what_changed_whatever_that_costs[DOUBLE]",),
+    ),
+    Mutant(
+        "of a query that was run whole the rows that came go",
+        "layers/lake/python/firn_sql/views/view_delta.py",
+        'for sign in ("", "-"))',
+        'for sign in ("-", ""))',
+        ("tests/unit/spark/test_tables_at.py::test_a_table_may_have_columns_of_the_names_that_conditions_have",),
+    ),
+    Mutant(
+        "what look-ups hold has no end",
+        "spark_emr/firn_spark/tables/held_columns.py",
+        "while self._bytes + size > self._most:",
+        "while self._bytes > self._most:",
+        ("tests/unit/spark/test_held_columns.py::test_more_than_the_bound_is_never_held",),
     ),
     Mutant(
         "times of the last day are looked up until it begins",

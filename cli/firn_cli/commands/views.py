@@ -67,8 +67,11 @@ def explain(name: Name, folder: Dir = DEFAULT_DIR, as_json: Json = False) -> Non
     config = published_configs.current(stack.store())
     stream, view = _find(config, name)
     lake = Lake(catalog_of(stack), stack.store)
-    meant = _meant(_table(lake, str(view.table)), view)
-    told = _told(stream, view, [_read(lake, config, one, meant.get(str(one), {})) for one in view.sources])
+    own = _table(lake, str(view.table))
+    meant = _meant(own, view)
+    reads = [_read(lake, config, one, meant.get(str(one), {})) for one in view.sources]
+    told = _told(stream, view, reads, own.summary().rows or 0 if own is not None else 0)
+    told["last"] = _last_way(own)
     if as_json:
         print_json(told)
     else:
@@ -123,13 +126,13 @@ class _Read:
     rows: int | None
 
 
-def _told(stream: str, view: "View", reads: Sequence[_Read]) -> dict[str, Any]:
+def _told(stream: str, view: "View", reads: Sequence[_Read], rows: int) -> dict[str, Any]:
     told: dict[str, Any] = {
         "view": str(view.table), "stream": stream, "refresh": "full" if view.full else "incremental",
         "every": _every(view), "version": view.sha[:12],
         "tables": [{"table": one.name, "key": list(one.facts.key), "rows": one.rows} for one in reads],
     }  # fmt: skip
-    return told | (_whole_told(view, reads) if view.full else _plan_told(view, reads))
+    return told | (_whole_told(view, reads) if view.full else _plan_told(view, reads, rows))
 
 
 def _whole_told(view: "View", reads: Sequence[_Read]) -> dict[str, Any]:
@@ -148,13 +151,15 @@ def _whole_told(view: "View", reads: Sequence[_Read]) -> dict[str, Any]:
     return {"sums": False, "why_no_sums": _WHOLE, "parts": [], "costs": [], "assumed": False}
 
 
-def _plan_told(view: "View", reads: Sequence[_Read]) -> dict[str, Any]:
+def _plan_told(view: "View", reads: Sequence[_Read], rows: int) -> dict[str, Any]:
     import duckdb
 
     from firn.config.sql_text import SqlRefused
     from firn_sql.views.binding import check_binding
     from firn_sql.views.planner import Undecided, plan
-    from firn_sql.views.refresh_cost import costs, parts
+    from firn_sql.views.refresh_cost import CHANGED, costs, parts
+    from firn_sql.views.refresh_way import way_of
+    from firn_sql.views.stored import stored
     from firn_sql.views.sums import with_sums
 
     known = {one.name.lower(): one.known for one in reads}
@@ -170,8 +175,10 @@ def _plan_told(view: "View", reads: Sequence[_Read]) -> dict[str, Any]:
         check_binding(str(view.table), view.sql, found, known)
     except SqlRefused as refused:
         raise FirnError(f"{view.table} can't be made: {refused}") from refused
+    kinds: list[str] = []
     if are_there:
         summed, why = with_sums(found, known, duckdb.connect())
+        kinds += stored(str(view.table), summed, known, duckdb.connect()).casts.values()
     else:
         summed, why = found, "its tables are not there yet, and their types are not known"
     low = {one.name.lower(): one.facts for one in reads}
@@ -190,6 +197,7 @@ def _plan_told(view: "View", reads: Sequence[_Read]) -> dict[str, Any]:
                 "reads": {names[table]: rows for table, rows in one.reads.items()},
                 "by": {names[table]: list(map(list, ways)) for table, ways in one.by.items()},
                 "view": one.view,
+                "way": way_of(summed, low, {one.source: CHANGED}, rows, kinds).told,
             }
             for one in estimates
         ],
@@ -203,6 +211,15 @@ def _meant(own: "LakeTable | None", view: "View") -> "Mapping[str, Mapping[str, 
     from firn_lake.long_history import main_of
 
     return {} if own is None else meant_columns((told for _, told in main_of(own.iceberg.metadata)), view.sha)
+
+
+def _last_way(own: "LakeTable | None") -> str | None:
+    """How the newest refresh was made that had a choice, and why."""
+    from firn_lake.long_history import main_of
+    from firn_sql.views.refresh_way import WAY
+
+    summaries = () if own is None else (told for _, told in main_of(own.iceberg.metadata))
+    return next((told[WAY] for told in summaries if WAY in told), None)
 
 
 def _read(lake: "Lake", config: "Config", name: "TableName", meant: Mapping[str, int]) -> _Read:
@@ -266,6 +283,10 @@ def _show(told: dict[str, Any]) -> None:
         if told["assumed"]:
             text += f"; {ASSUMED} rows of a value are assumed where care.statistics counts none"
         say(text, err=True)
+    for one in told["costs"]:
+        say(f"if {one['changed']} changes, {one['way']}", err=True)
+    if told["last"]:
+        say(f"the last refresh: {told['last']}", err=True)
     if told["why_no_sums"]:
         say(told["why_no_sums"] if told["refresh"] == "full" else f"no sums are kept: {told['why_no_sums']}", err=True)
     if missing := [one["table"] for one in told["tables"] if one["rows"] is None]:

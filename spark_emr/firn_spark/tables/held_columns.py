@@ -6,7 +6,7 @@ from collections import OrderedDict
 from typing import Any, Final
 
 _MOST_BYTES: Final = 192 * 1024 * 1024
-_CHANCES: Final = 2  # times that what was asked for again is passed over where room is wanted
+_CHANCES: Final = 2  # times that what was asked for again is passed over where room is wanted; of the rest, once
 _Key = tuple[str, int, str]
 
 
@@ -49,7 +49,7 @@ class HeldColumns:
                     self._held.move_to_end(first)
                     return
                 self._bytes -= self._held.pop(first)[1]
-            self._held[key] = [value, size, 0]
+            self._held[key] = [value, size, 1]
             self._bytes += size
 
     def clear(self) -> None:

@@ -37,10 +37,13 @@ from firn_sql.views.algebra import Plan, Scan, operators
 from firn_sql.views.clock import NEVER, Moments
 from firn_sql.views.planner import plan
 from firn_sql.views.refresh import AFTER, Refresh
+from firn_sql.views.refresh_cost import Facts
+from firn_sql.views.refresh_way import WAY, Way, way_of
 from firn_sql.views.source_tables import source_table
 from firn_sql.views.stored import Stored, stored
 from firn_sql.views.sums import with_sums
 from firn_sql.views.view_connection import Connection, connected, failures
+from firn_sql.views.view_delta import changing, differing
 from firn_sql.views.whole import whole_plan
 
 SHAPE: Final = "firn.view.shape"  # in a snapshot's summary: Stored.shape of its rows
@@ -315,16 +318,25 @@ def _with_changes(
             if found.rows:
                 changed[low] = found
     work.told["changes"] = sum(found.rows for found in changed.values())
-    held = work.shared.held
-    sources = TablesAt(spark, connection, work.tables, query.needed, changed, table, query.stored, held)
+    moments, way = _moments(work), None
+    if changed or (query.plan.by_clock and moments[0] != moments[1]):
+        way = _way(work, query, table, changed)
+        work.told["by"] = way.told
+        summary = {**summary, WAY: way.told}
+    held, some = work.shared.held, {} if way is not None and way.whole else changed
+    sources = TablesAt(spark, connection, work.tables, query.needed, some, table, query.stored, held)
     with failures(str(work.view.table)):
-        moments = _moments(work)
-        is_other = changed or (query.plan.by_clock and moments[0] != moments[1])
-        delta = Refresh(connection, query.plan, sources, moments).delta() if is_other else None
+        delta = None
+        if way is not None:
+            run = Refresh(connection, query.plan, sources, moments)
+            if way.whole:
+                delta = differing(query.stored, run, sources.view_rows(), connection)
+            else:
+                delta = changing(query.stored, run)
         rows, gone = None, pa.table({"id": pa.array([], pa.binary())})
         if delta is not None:
-            gone = sources.who(f"SELECT {{}} FROM {delta.gone}", query.stored.ids)
-            rows = connection.sql(query.stored.rows(f"SELECT * FROM {delta.come}")).to_arrow_table()
+            gone = sources.who(*delta.gone)
+            rows = connection.sql(delta.come).to_arrow_table()
     if delta is None and work.before is not None and work.before.sources == work.now.sources:
         return None
     places = sources.places_of(table, gone)
@@ -334,6 +346,13 @@ def _with_changes(
     cells = _cells(layout_of(table), query.stored, rows)
     land_rows(spark, table, cells, places, work.view.rule.write, summary, REFRESHES)
     return work.context.tables.look_again(table)
+
+
+def _way(work: _Work, query: _Query, table: Table, changed: Mapping[str, RowChanges]) -> Way:
+    facts = {low: Facts(one.rows, tuple(map(one.in_sql, one.key))) for low, one in work.tables.items()}
+    counts = {low: max(sum(map(len, one.gone)), sum(map(len, one.come))) for low, one in changed.items()}
+    rows = int(table.head().summary().get("total-records") or 0)
+    return way_of(query.plan, facts, counts, rows, query.stored.casts.values())
 
 
 def _moments(work: _Work) -> Moments:

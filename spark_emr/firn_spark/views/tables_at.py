@@ -52,6 +52,11 @@ class TableAt:
     since: int | None = None
     called: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def rows(self) -> int:
+        """About how many: what its snapshot says of itself, rows that are deleted among them."""
+        return int(self.table.java.snapshot(self.until).summary().get("total-records") or 0)
+
     def in_sql(self, column: str) -> str:
         """What SQL calls a column of the table."""
         return self.called.get(column, column)
@@ -120,9 +125,16 @@ class TablesAt:
         return gone, come
 
     def count(self, source: str) -> int:
-        """As the port says: what the snapshot says of itself, rows that are deleted among them."""
-        at = self._tables[source]
-        return int(at.table.java.snapshot(at.until).summary().get("total-records") or 0)
+        """As the port says."""
+        return self._tables[source].rows
+
+    def view_rows(self) -> str:
+        """A SELECT of all rows of the view's table, in the types of Stored.rows."""
+        its = [*self._stored.columns, _ID]
+        rows = () if self._view is None else base_rows.every_row(self._spark, self._view, its)
+        kinds = {self._stored.names[one]: self._stored.casts[one] for one in self._stored.written}
+        cells = [f"CAST({quoted(one)} AS {kind}) AS {quoted(one)}" for one, kind in kinds.items()]
+        return f"SELECT {', '.join([*cells, quoted(IDENTITY)])} FROM {self._made(its, rows)}"
 
     def all_held(self, columns: Sequence[str]) -> str | None:
         """As the port says."""
@@ -146,12 +158,16 @@ class TablesAt:
             self._held = wanted.key[-1], rows
         return self._stored.held(f"SELECT * FROM {self._made(its, self._held[1])}", columns)
 
-    def who(self, rows: str, names: Sequence[str]) -> pa.Table:
+    def who(self, rows: str, names: Sequence[str] | None) -> pa.Table:
         """Who rows are, a SELECT with {} for what is asked of them: `id`, and `shown` if the view shows it. `names`: of
-        the columns that have the values of Stored.ids."""
-        shown, asked = self._stored.shown, [f"{self._stored.identity(tuple(names))} AS id"]
+        the columns that have the values of Stored.ids; None: they are rows of the view's table."""
+        shown, asked = (
+            self._stored.shown,
+            [f"{quoted(IDENTITY) if names is None else self._stored.identity(tuple(names))} AS id"],
+        )
         if shown is not None:
-            asked.append(f"{names[self._stored.ids.index(shown[0])]} AS shown")
+            by = quoted(shown[1]) if names is None else names[self._stored.ids.index(shown[0])]
+            asked.append(f"{by} AS shown")
         return self._connection.sql(rows.format(", ".join(asked))).to_arrow_table()
 
     def places_of(self, view: Table, rows: pa.Table) -> deletes.Places:

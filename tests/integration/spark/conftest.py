@@ -3,7 +3,10 @@
 import os
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -12,6 +15,7 @@ from firn_lake.catalogs.catalog import open_catalog
 from firn_local.spark_submit import jars
 from firn_spark import session
 from firn_spark.tables import evolve
+from firn_sql.views.refresh_way import is_repeatable
 from tests.hive import Metastore, metastore
 from tests.integration.spark.spark_lake import LAKES, ROOT, Lake, jvm_settings
 from tests.rest_catalog import rest_server
@@ -53,6 +57,23 @@ def made_in_format(monkeypatch: pytest.MonkeyPatch) -> None:
     tests that write by PyIceberg, or count files of deletes."""
     if version := os.environ.get("FIRN_FORMAT"):
         monkeypatch.setitem(evolve._PROPERTIES, evolve.FORMAT_VERSION, version)
+
+
+@pytest.fixture(autouse=True)
+def both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In tests of views, refreshes go by what changed and by the whole query in turn: tables as small as theirs would
+    all go by the whole query."""
+    if not request.path.name.startswith("test_view") or os.environ.get("FIRN_TPCH"):
+        return
+    from firn_spark.views import refreshed  # loads DuckDB
+
+    turns, chosen = cycle((False, True)), refreshed.way_of
+
+    def forced(plan: Any, facts: Any, changed: Any, view: int, kinds: Any) -> Any:
+        found = chosen(plan, facts, changed, view, kinds)
+        return replace(found, whole=bool(changed) and is_repeatable(plan, kinds) and next(turns))
+
+    monkeypatch.setattr(refreshed, "way_of", forced)
 
 
 @pytest.fixture(autouse=True)

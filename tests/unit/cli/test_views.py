@@ -13,6 +13,7 @@ from firn.log.store import Store
 from firn.views.renamed_columns import COLUMNS
 from firn_cli.main import main
 from firn_lake.catalogs.catalog import open_catalog
+from firn_sql.views.refresh_way import WAY
 
 CONFIG = """
 streams:
@@ -106,6 +107,10 @@ def test_an_explanation_for_people_fits_a_terminal(run: Run) -> None:
     assert "what changed in it, or all rows" in out
     assert "an estimate for 1,000 changed rows" in err
     assert "10 rows of a value are assumed" in err
+    assert (
+        "if shop.orders changes, whole query: what changed costs about as much as reading 400,325 rows, the whole"
+        in err
+    )
     assert "no sums are kept: its rows are not groups" in err
 
 
@@ -214,12 +219,15 @@ def test_an_explanation_follows_columns_that_were_renamed(run: Run, store: Store
     ids = {one.name: one.field_id for one in orders.schema().fields}
     catalog.create_namespace("v")
     made = catalog.create_table("v.a", pa.table({"cid": [1], "m": [1]}).schema)
-    said = {"firn.view.sql": view.sha, COLUMNS: json.dumps({"shop.orders": ids})}
+    said = {"firn.view.sql": view.sha, COLUMNS: json.dumps({"shop.orders": ids}), WAY: "by change: it is cheap"}
     made.append(pa.table({"cid": [1], "m": [1]}), snapshot_properties=said)
     with orders.update_schema() as update:
         update.rename_column("amount", "price")
     catalog.close()
-    assert told(run, "v.a")["costs"][0]["by"] == {"shop.orders": [["cid"]]}
+    found = told(run, "v.a")
+    assert found["costs"][0]["by"] == {"shop.orders": [["cid"]]}
+    assert found["last"] == "by change: it is cheap", "what the newest refresh says of itself"
+    assert "the last refresh: by change: it is cheap" in run("views", "explain", "v.a")[2]
 
 
 def test_without_views_there_is_nothing_to_list(run: Run, store: Store) -> None:

@@ -207,16 +207,21 @@ def _origin(node: Operator, value: Expression) -> tuple[Scan, str] | None:
 
 def costs(plan: Plan, facts: Mapping[str, Facts], *, sums: bool) -> list[Cost]:
     """What a refresh reads, by the table that changes. facts: of each of plan.sources; sums: as for `parts`."""
-    return [_Estimate(plan, facts, source).cost(sums=sums) for source in plan.sources]
+    return [estimate(plan, facts, {source: CHANGED}, sums=sums) for source in plan.sources]
+
+
+def estimate(plan: Plan, facts: Mapping[str, Facts], changed: Mapping[str, int], *, sums: bool) -> Cost:
+    """The same where so many rows of each of these tables change."""
+    return _Estimate(plan, facts, changed).cost(sums=sums)
 
 
 class _Estimate:
-    """One estimate: CHANGED rows of one table."""
+    """One estimate, for so many changed rows of tables."""
 
-    def __init__(self, plan: Plan, facts: Mapping[str, Facts], source: str) -> None:
+    def __init__(self, plan: Plan, facts: Mapping[str, Facts], changes: Mapping[str, int]) -> None:
         self._plan = plan
         self._facts = facts
-        self._source = source
+        self._changes = changes
         self._reads: dict[str, float] = {}
         self._by: dict[str, dict[tuple[str, ...], None]] = {}
         self._assumed = False
@@ -233,12 +238,12 @@ class _Estimate:
                 self._touched(group.input, group.keys, below, 1)
         reads = {name: round(min(rows, _MOST)) for name, rows in self._reads.items()}
         by = {name: list(ways) for name, ways in self._by.items()}
-        return Cost(self._source, reads, by, round(min(view, _MOST)), self._assumed)
+        return Cost(", ".join(self._changes), reads, by, round(min(view, _MOST)), self._assumed)
 
     def _changed(self, node: Operator) -> float:
         """How many rows change in an operator, and what is read for it."""
         if isinstance(node, Scan):
-            return CHANGED if node.source == self._source else 0
+            return self._changes.get(node.source, 0)
         below = [self._changed(one) for one in node.inputs()]
         if not any(below):
             return 0
