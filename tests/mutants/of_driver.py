@@ -320,6 +320,13 @@ MUTANTS: Final = (
         ("tests/unit/spark/test_key_ranges.py::test_bounds_of_many_keys_rise_and_a_plan_by_others_is_refused[int64]",),
     ),
     Mutant(
+        "of an object with several tables each has the changes of the first",
+        f"{_SPARK}/driver/staged_changes.py",
+        "held.slice(first, rows)",
+        "held.slice(0, rows)",
+        ("tests/unit/spark/test_readers.py::test_changes_of_each_table_are_held_as_they_were_staged",),
+    ),
+    Mutant(
         "a slice does not look at what is remembered",
         f"{_SPARK}/slices/work.py",
         "if self.mine.facts is None or not len(orders):",
