@@ -141,7 +141,7 @@ class Held(Said):
         for batches, order in parts:
             for rows in rows_of_all(bodies(store, staging, batches, whole=whole), order):
                 changes, tables = in_order_of_tables(rows.changes)
-                ops = changes.group_by(["table", "op"]).aggregate([([], "count_all")]).to_pylist()
+                ops = changes.group_by(["table", "op"], use_threads=False).aggregate([([], "count_all")]).to_pylist()
                 for one in ops:
                     self.counts[one["table"], rows.epoch, one["op"]] += one["count_all"]
                 slim = _Slim(changes)
