@@ -27,7 +27,7 @@ class Costs:
     part        a table of which an object has changes: what it says of the table's columns. Measured: the same, 40
                 tables an object, 4 to 8 ms
     held        a table of which some objects that are read together have changes. Measured: the same, 1,000 tables an
-                object of 5,000 changes, 0.47 ms with `part`
+                object of 5,000 changes, 0.27 ms with `part`
     change      a change of a range in the job's own process. Measured: docs/benchmarks.md, commit, a million into ten
                 million rows, 6.0 CPU seconds
     read        of that what each lane does with all changes, not its own alone. Measured: docs/performance.md, from
@@ -55,7 +55,7 @@ class Costs:
     round: float = 0.3
     object: float = 0.002
     part: float = 0.00016
-    held: float = 0.0003
+    held: float = 0.0001
     change: float = 6.0e-6
     read: float = 3.0e-6
     sliced: float = 18e-6

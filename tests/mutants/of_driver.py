@@ -320,6 +320,27 @@ MUTANTS: Final = (
         ("tests/unit/spark/test_key_ranges.py::test_bounds_of_many_keys_rise_and_a_plan_by_others_is_refused[int64]",),
     ),
     Mutant(
+        "what tasks have decoded of a table of several shards stays with them",
+        f"{_SPARK}/slices/decoding.py",
+        "pa.concat_tables([seen.plain, *map(table_of, _bodies(rows, PLAIN))])",
+        "seen.plain",
+        (f"{_TESTS}/test_shards_in_homes.py::test_what_this_process_can_not_read_the_tasks_do",),
+    ),
+    Mutant(
+        "of a table of several shards what is not plain is lost in tasks",
+        f"{_SPARK}/slices/slice_engine.py",
+        "changes = Changes(plain_in(read.parts.rows, some), some.odd.to_pylist(),",
+        "changes = Changes(plain_in(read.parts.rows, some), [],",
+        (f"{_TESTS}/test_shards_in_homes.py::test_both_homes_bring_each_shard_to_the_same_at_each_cut[1]",),
+    ),
+    Mutant(
+        "of an object with several tables each has the changes of the first",
+        f"{_SPARK}/driver/staged_changes.py",
+        "held.slice(first, rows)",
+        "held.slice(0, rows)",
+        ("tests/unit/spark/test_readers.py::test_changes_of_each_table_are_held_as_they_were_staged",),
+    ),
+    Mutant(
         "a slice does not look at what is remembered",
         f"{_SPARK}/slices/work.py",
         "if self.mine.facts is None or not len(orders):",

@@ -18,20 +18,6 @@ _EACH_CUT: Final = "tests/property/test_shards.py::test_at_every_cut_each_shard_
 
 MUTANTS: Final = (
     Mutant(
-        "what tasks have decoded of a table of several shards stays with them",
-        "spark_emr/firn_spark/slices/decoding.py",
-        "pa.concat_tables([seen.plain, *map(table_of, _bodies(rows, PLAIN))])",
-        "seen.plain",
-        (f"{_IN_HOMES}::test_what_this_process_can_not_read_the_tasks_do",),
-    ),
-    Mutant(
-        "of a table of several shards what is not plain is lost in tasks",
-        "spark_emr/firn_spark/slices/slice_engine.py",
-        "changes = Changes(plain_in(read.parts.rows, some), some.odd.to_pylist(),",
-        "changes = Changes(plain_in(read.parts.rows, some), [],",
-        (f"{_IN_HOMES}::test_both_homes_bring_each_shard_to_the_same_at_each_cut[1]",),
-    ),
-    Mutant(
         "a shard is committed to only where a row of it changes",
         _DECISION,
         "    reached = _places(shards, rows, *seen)",

@@ -23,7 +23,7 @@ from firn_spark.merge.shared_decoding import DecodedOnce
 from firn_spark.not_eligible import Unfit
 from firn_spark.staged.facts import said_by_others
 from firn_spark.staged.kept_generations import early_of
-from firn_spark.staged.packed import CHANGES, by_table
+from firn_spark.staged.packed import CHANGES, in_order_of_tables
 from firn_spark.staged.read import SealedBatch, bodies, rows_of_all
 from firn_spark.staged.span import span_of_all
 
@@ -135,17 +135,19 @@ class Held(Said):
         """`whole`: as for read.bodies; `most`: bytes, None for no bound; `seen`: hears how many changes more are read.
         Raises as read.raw_changes, and Unfit."""
         super().__init__()
-        self._tables: dict[str, list[_Slim]] = {}
+        self._tables: dict[str, list[_OfTable]] = {}
         self._decoded = DecodedOnce()
         self.bytes = 0
         for batches, order in parts:
             for rows in rows_of_all(bodies(store, staging, batches, whole=whole), order):
-                for name, mine in by_table(rows.changes):
-                    for op in pc.value_counts(mine["op"]).to_pylist():
-                        self.counts[name, rows.epoch, op["values"]] += op["counts"]
-                    slim = _Slim(mine, rows.epoch)
-                    self._tables.setdefault(name, []).append(slim)
-                    self.bytes += slim.bytes
+                changes, tables = in_order_of_tables(rows.changes)
+                ops = changes.group_by(["table", "op"], use_threads=False).aggregate([([], "count_all")]).to_pylist()
+                for one in ops:
+                    self.counts[one["table"], rows.epoch, one["op"]] += one["count_all"]
+                slim = _Slim(changes)
+                for name, first, count in tables:
+                    self._tables.setdefault(name, []).append(_OfTable(slim, rows.epoch, first, count))
+                self.bytes += slim.bytes
                 self.said += [fact | {"epoch": rows.epoch} for fact in rows.said]
                 seen(len(rows.changes))
                 if most is not None and self.bytes > most:
@@ -198,7 +200,7 @@ class Held(Said):
         parts = (one.changes() for one in self._of(sources, above))
         return once(fact for part in parts for fact in said_by_others(part, without, self.schemas))
 
-    def _of(self, sources: Sequence[str], above: int) -> list["_Slim"]:
+    def _of(self, sources: Sequence[str], above: int) -> list["_OfTable"]:
         found = [one for source in sources for one in self._tables.get(source, ()) if one.epoch > above]
         return sorted(found, key=lambda one: one.epoch) if len(sources) > 1 else found
 
@@ -231,12 +233,10 @@ def too_many(rows: int, size: int, changes: int) -> None:
 
 
 class _Slim:
-    """Changes of one table and epoch (packed.CHANGES) without what says nothing: of a column of one value that value,
-    and positions only in the orders that begin with them. To touch new memory costs as much as to decode."""
+    """Changes (packed.CHANGES) without what says nothing: of a column of one value that value, and positions only in
+    the orders that begin with them. To touch new memory costs as much as to decode."""
 
-    def __init__(self, changes: pa.Table, epoch: int) -> None:
-        self.epoch = epoch
-        self.rows = len(changes)
+    def __init__(self, changes: pa.Table) -> None:
         placed = not changes["pos"].null_count
         self._columns: dict[str, pa.ChunkedArray | pa.Scalar] = {}
         for name in changes.column_names:
@@ -246,19 +246,32 @@ class _Slim:
             self._columns["batch"] = names.dictionary_encode()
         self.bytes = sum(one.nbytes for one in self._columns.values() if isinstance(one, pa.ChunkedArray))
 
+    def column(self, field: pa.Field, first: int, rows: int) -> Any:
+        """So many rows of a column."""
+        held = self._columns.get(field.name)
+        if isinstance(held, pa.Scalar):
+            return pa.repeat(held, rows)
+        if held is None:
+            return column_decoder.position(self.column(CHANGES.field("ord"), first, rows))
+        return held.slice(first, rows).cast(field.type)
+
+
+@dataclass(frozen=True)
+class _OfTable:
+    """Those changes of `of` that are of one table: so many from `first` on."""
+
+    of: _Slim
+    epoch: int
+    first: int
+    rows: int
+
     def changes(self) -> pa.Table:
         """All columns again."""
         return pa.table(self.some(*CHANGES.names), schema=CHANGES)
 
     def some(self, *names: str) -> dict[str, Any]:
         """Some columns."""
-        return {name: self._column(CHANGES.field(name)) for name in names}
-
-    def _column(self, field: pa.Field) -> Any:
-        held = self._columns.get(field.name)
-        if held is None:
-            held = column_decoder.position(self._columns["ord"])
-        return pa.repeat(held, self.rows) if isinstance(held, pa.Scalar) else held.cast(field.type)
+        return {name: self.of.column(CHANGES.field(name), self.first, self.rows) for name in names}
 
 
 def _one_value(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Scalar:

@@ -5,6 +5,7 @@ some thousand changes as one Arrow record batch, in the bytes that Arrow reads w
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
@@ -82,12 +83,18 @@ class Packer:
 
 def by_table(changes: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     """The changes of each source table, in their order."""
+    ordered, tables = in_order_of_tables(changes)
+    for name, first, count in tables:
+        yield name, ordered.slice(first, count)
+
+
+def in_order_of_tables(changes: pa.Table) -> tuple[pa.Table, list[tuple[str, int, int]]]:
+    """The changes, those of each source table one after the other; and of each table where they begin, and how many."""
     if len(pc.unique(changes["table"])) > 1:
         changes = changes.take(pc.sort_indices(changes["table"]))
-    first = 0
-    for name in pc.value_counts(changes["table"]).to_pylist():  # in order of first appearance
-        yield name["values"], changes.slice(first, name["counts"])
-        first += name["counts"]
+    counts = pc.value_counts(changes["table"]).to_pylist()  # in order of first appearance
+    ends = accumulate((one["counts"] for one in counts), initial=0)
+    return changes, [(one["values"], first, one["counts"]) for one, first in zip(counts, ends, strict=False)]
 
 
 def bytes_of(rows: pa.RecordBatch) -> bytes:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -114,6 +115,22 @@ def test_they_hold_together_what_one_process_would(tmp_path: Path, readers: Read
     for held in (one, several):
         with pytest.raises(Unfit, match="more than 0 changes that are not plain"):
             held.of(["s.odd"]).split(MirrorColumns(), DECODING, 0)
+
+
+def test_changes_of_each_table_are_held_as_they_were_staged(tmp_path: Path) -> None:
+    url, batches = stage(tmp_path)
+    store = open_store(url)
+    told: dict[str, list[dict[str, Any]]] = {"s.plain": [], "s.odd": []}
+    for batch in batches:
+        body = store.get(batch.path).bytes().to_bytes()
+        for row in rows_of(batch, body, Order()).changes.to_pylist():
+            told[row["table"]].append(row)
+    held = Held(store, url, [(batches, Order())], whole=True)
+    for table, rows in told.items():
+        assert held.of([table]).rows == rows
+        assert {key: n for key, n in held.counts.items() if key[0] == table} == Counter(
+            (table, row["epoch"], row["op"]) for row in rows
+        )
 
 
 def by_place(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
