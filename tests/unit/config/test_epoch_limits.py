@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firn.config.epoch_limits import GROWTH, Caps
+from firn.config.epoch_limits import GROWTH, LANE_EVENTS, Caps, lane_of, shared_out
 
 batches = st.lists(st.tuples(st.integers(1, 200), st.integers(0, 50)), max_size=60)
 CAPS = Caps(bytes=100, events=40)
@@ -50,3 +50,44 @@ def test_a_batch_larger_than_an_epoch_goes_alone() -> None:
     assert CAPS.fitting([(1, 1), (1000, 1)]) == 1
     assert CAPS.fitting([(1, 1000), (1, 1)]) == 1
     assert CAPS.fitting([]) == 0
+
+
+lanes = st.lists(st.tuples(st.sets(st.sampled_from("abc"), max_size=2), st.integers(0, 50)), max_size=40)
+
+
+@given(lanes)
+def test_in_lanes_all_batches_go_in_the_end_and_each_writers_in_order(waiting: list[tuple[set[str], int]]) -> None:
+    left, gone = list(enumerate(waiting)), list[tuple[int, tuple[set[str], int]]]()
+    while left:
+        chosen = shared_out([one for _, one in left], 60)
+        assert chosen[0], "the oldest never waits"
+        gone += [one for one, mine in zip(left, chosen, strict=True) if mine]
+        left = [one for one, mine in zip(left, chosen, strict=True) if not mine]
+    for writer in ("a", "b", "c", ""):
+        mine = [n for n, (writers, _) in gone if writer in (writers or {""})]
+        assert mine == sorted(mine)
+    assert len(gone) == len(waiting)
+
+
+@given(lanes)
+def test_a_lane_holds_no_more_than_it_may_but_for_one_batch_that_does(waiting: list[tuple[set[str], int]]) -> None:
+    chosen = shared_out(waiting, 60)
+    for writer in ("a", "b", "c", ""):
+        mine = [events for (writers, events), goes in zip(waiting, chosen, strict=True) if goes and
+                writer in (writers or {""})]  # fmt: skip
+        assert sum(mine) <= 60 or len([events for events in mine if events]) == 1
+
+
+def test_ten_changes_do_not_wait_for_a_million_that_came_before_them() -> None:
+    waiting = [({"busy"}, 2_500)] * 400 + [({"quiet"}, 10)]
+    chosen = shared_out(waiting, LANE_EVENTS)
+    assert (chosen[-1], sum(chosen)) == (True, 1 + LANE_EVENTS // 2_500)
+
+
+def test_behind_a_batch_of_two_writers_that_waits_both_wait() -> None:
+    assert shared_out([({"a"}, 60), ({"a", "b"}, 1), ({"b"}, 1), ({"c"}, 1)], 60) == [True, False, False, True]
+
+
+def test_lanes_are_for_streams_of_several_writers_whose_jobs_stay() -> None:
+    assert lane_of({"a", "b"}, 60) == LANE_EVENTS
+    assert [lane_of({"a"}, 60), lane_of((), 60), lane_of({"a", "b"}, 0)] == [None] * 3

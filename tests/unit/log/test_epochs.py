@@ -10,7 +10,8 @@ from obstore.store import MemoryStore
 
 from firn.audit.batch_status import batch_status
 from firn.config.epoch_limits import Caps
-from firn.config.model import Config
+from firn.config.model import Auth, Config
+from firn.config.writers import Writer
 from firn.ingest.accept import accept
 from firn.log import cuts, epochs, holds, layout
 from firn.log.batches import UnreadableBatch
@@ -19,7 +20,7 @@ from firn.quarantine import rules
 from tests.unit.log.storage_faults import FaultyStore
 
 Body = Callable[..., bytes]
-MINUTE = timedelta(minutes=1)
+MINUTE, SECOND = timedelta(minutes=1), timedelta(seconds=1)
 
 
 @pytest.fixture
@@ -191,6 +192,27 @@ def test_an_epoch_holds_what_its_caps_allow_and_the_next_goes_on_from_there(
     assert epochs.seal(store, "shop", first, now=now + 9 * MINUTE, config="c", nonce="n")
     second = epochs.candidates(store, "shop", now + 9 * MINUTE, caps=Caps(events=1))
     assert ([batch.id for batch in second.batches], second.left) == (staged[3:], [])
+
+
+def test_what_waits_for_its_writers_sake_is_found_however_far_later_epochs_reach(
+    now: datetime, config: Config, body: Body
+) -> None:
+    """Who lists only what is recent begins before the oldest that waits, though what is sealed is much newer."""
+    store, busy, quiet = MemoryStore(), Writer("busy", Auth("iam")), Writer("quiet", Auth("iam"))
+
+    def staged(when: datetime, count: int, writer: Writer) -> str:
+        return accept(store, config, "shop", body(count), now=when, writer=writer).batch_id
+
+    many = [staged(now + n * SECOND, 5, busy) for n in range(3)]
+    few = [staged(now + 9 * MINUTE, 1, quiet)]
+    lanes: dict[str, Any] = {"lane": 5, "overlap": epochs.RECENT}
+    found = epochs.candidates(store, "shop", now + 9 * MINUTE, **lanes)
+    assert ([one.id for one in found.batches], found.left) == ([many[0], *few], [])
+    assert [one.id for one in found.waiting] == many[1:]
+    sealed = [seal(store, now + (10 + 9 * n) * MINUTE, str(n), **lanes) for n in range(3)]
+    assert [epoch and [one.id for one in epoch.batches] for epoch in sealed] == [[many[0], *few], [many[1]], [many[2]]]
+    assert [epoch and epoch.waits for epoch in sealed] == [many[1], many[2], ""]
+    assert epochs.candidates(store, "shop", now + 30 * MINUTE, whole=True).batches == []
 
 
 def test_what_nobody_looked_into_is_left_too(

@@ -5,11 +5,15 @@ what a job needs. A backlog is taken in larger epochs, up to GROWTH times the ca
 an epoch holds.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 GROWTH: Final = 8
+LANE_EVENTS: Final = 50_000
+"""Events of one writer in an epoch, while a job is up that takes the rest at once: as many as its process reads by
+itself, in a second or two."""
 
 
 @dataclass(frozen=True)
@@ -37,3 +41,28 @@ class Caps:
                 break
             count += 1
         return count
+
+
+def lane_of(writers: Collection[str], linger_seconds: int) -> int | None:
+    """How many events of each of a stream's writers an epoch holds, None for however many: where a job stays up for
+    what is left, and there is somebody who would wait for another's."""
+    return LANE_EVENTS if len(writers) > 1 and linger_seconds else None
+
+
+def shared_out(batches: Sequence[tuple[Collection[str], int]], most: int) -> list[bool]:
+    """Which of the batches, each (its writers, its events) and the oldest first, go into the next epoch, where each
+    writer has `most` events in one: of each the oldest, and always one.
+
+    A writer's batches stay in order: behind one that waits all of its writers' wait. Who sends without being a writer
+    is one, all together.
+    """
+    taken, waiting, chosen = Counter[str](), set[str](), []
+    for writers, events in batches:
+        mine = frozenset(writers or ("",))
+        fits = waiting.isdisjoint(mine) and all(not taken[one] or taken[one] + events <= most for one in mine)
+        if fits:
+            taken.update(dict.fromkeys(mine, max(1, events)))
+        else:
+            waiting |= mine
+        chosen.append(fits)
+    return chosen

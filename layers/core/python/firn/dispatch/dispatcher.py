@@ -70,6 +70,7 @@ class Terms:
     together    the streams whose jobs commit this one's epochs too
     views       what its views read; None if its jobs refresh none
     sharded     the stream, if it has tables of several shards: its epochs name the versions of their maps
+    lane        events of each writer in an epoch, None for however many (epoch_limits.lane_of)
     """
 
     config: str
@@ -78,6 +79,7 @@ class Terms:
     together: Collection[str] = ()
     views: ViewSources | None = None
     sharded: StreamConfig | None = None
+    lane: int | None = None
 
 
 def dispatch(
@@ -197,10 +199,11 @@ class _Sealer:
 
     def free(self, *, whole: bool = True) -> epochs.Candidates:
         """What no epoch has yet. `whole`: by the whole log, not its last hours."""
-        caps = self.terms.policy.caps
+        caps, lane = self.terms.policy.caps, None if whole else self.terms.lane
         return epochs.candidates(
-            self.store, self.stream, self.now, above=self.committed, whole=whole, caps=caps, overlap=self.overlap
-        )
+            self.store, self.stream, self.now, above=self.committed, whole=whole, caps=caps, overlap=self.overlap,
+            lane=lane,
+        )  # fmt: skip
 
     def seal(self, found: epochs.Candidates) -> epochs.Epoch | None:
         """The epoch of what was free; None if a twin took its number.

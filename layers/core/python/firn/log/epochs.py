@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from firn.config.epoch_limits import Caps
+from firn.config.epoch_limits import Caps, shared_out
 from firn.log import holds, layout, pulls
 from firn.log.batches import FORMAT, BatchMeta, UnreadableBatch, read_meta
 from firn.log.store import Store, get_version, listing, put_if_absent, versions
@@ -46,7 +46,8 @@ class EpochBatch(msgspec.Struct, frozen=True, omit_defaults=True):
 class Epoch(msgspec.Struct, frozen=True, omit_defaults=True):
     """One sealed epoch, as stored. `config` is the sha it was sealed under; `tables` maps source table to rows;
     `shards` the rest of each sharded table to the version of its map that was the newest (log/shard_maps.py; 1 is left
-    out)."""
+    out); `waits` is the oldest batch that was left to a later epoch, though it is older than some of these
+    (epoch_limits.shared_out)."""
 
     format: int
     stream: str
@@ -57,6 +58,7 @@ class Epoch(msgspec.Struct, frozen=True, omit_defaults=True):
     batches: list[EpochBatch]
     tables: dict[str, int]
     shards: dict[str, int] = {}
+    waits: str = ""
 
     @property
     def events(self) -> int:
@@ -145,12 +147,14 @@ def read_back(store: Store, stream: str, last: int, keep: timedelta) -> list[Epo
 
 class Candidates(msgspec.Struct, frozen=True):
     """Staged and in no epoch yet, with the number that the next epoch would get. `left`: what that epoch can't hold;
-    beyond MAX_BATCHES nobody has looked how many events there are, and they stand as none."""
+    beyond MAX_BATCHES nobody has looked how many events there are, and they stand as none. `waiting`: what comes after
+    it for its writers' sake, older than some of the epoch's."""
 
     next_n: int
     batches: list[EpochBatch]
     metas: list[BatchMeta]
     left: list[EpochBatch] = []
+    waiting: list[EpochBatch] = []
 
 
 def candidates(
@@ -162,13 +166,15 @@ def candidates(
     whole: bool = False,
     caps: Caps = DEFAULT_CAPS,
     overlap: timedelta = OVERLAP,
+    lane: int | None = None,
 ) -> Candidates:
     """What `stream` has staged that no epoch covers, oldest first, at most MAX_BATCHES and what `caps` allow.
 
     Lists from an overlap before what the newest epoch holds (`whole`: everything, which also finds what a long-delayed
     retry put behind that floor; less than OVERLAP leaves what is late to those who look further back). The batches of a
-    quarantined epoch that was lifted are free again. The next number is 1 + the highest of the sealed epochs and
-    `above` (the newest cut, if the epochs themselves have expired). Raises StorageUnavailable.
+    quarantined epoch that was lifted are free again. `lane`: events of each writer, None for however many. The next
+    number is 1 + the highest of the sealed epochs and `above` (the newest cut, if the epochs themselves have expired).
+    Raises StorageUnavailable.
     """
     cases = holds.read_epochs(store, stream)
     lifted = [n for n, case in cases.items() if case.lift is not None]
@@ -194,6 +200,7 @@ def candidates(
     while looked < len(free) and not found:  # however many objects that nobody can read are the oldest
         found = _sealable(store, _read_metas(store, free[looked : looked + MAX_BATCHES]), free, covered)
         looked += MAX_BATCHES
+    found, waiting = _in_lanes(found, lane)
     grown = caps.grown(sum(size for _, _, size in free), sum(batch.events for batch, _ in found))
     count = grown.fitting((batch.bytes, batch.events) for batch, _ in found)
     plans = [meta.plan for _, meta in found]
@@ -205,7 +212,19 @@ def candidates(
         batches=[batch for batch, _ in found[:count]],
         metas=[meta for _, meta in found[:count]],
         left=[batch for batch, _ in found[count:]] + [EpochBatch(*one, 0) for one in free[looked:]],
+        waiting=waiting,
     )
+
+
+def _in_lanes(
+    found: list[tuple[EpochBatch, BatchMeta]], lane: int | None
+) -> tuple[list[tuple[EpochBatch, BatchMeta]], list[EpochBatch]]:
+    """What goes into the epoch, and what waits. A pull's batches, which come all or none, are in no lane."""
+    if lane is None or any(meta.plan is not None for _, meta in found):
+        return found, []
+    chosen = shared_out([(batch.writers, batch.events) for batch, _ in found], lane)
+    goes = [one for one, mine in zip(found, chosen, strict=True) if mine]
+    return goes, [batch for (batch, _), mine in zip(found, chosen, strict=True) if not mine]
 
 
 def _sealable(
@@ -247,10 +266,10 @@ def _sealed(
 
 
 def _reaches(epoch: Epoch) -> datetime:
-    """When the newest of its batches was received. What an epoch had no room for is newer, and may be far older than
-    its seal."""
+    """When the newest of its batches was received, or the oldest that waits. What an epoch had no room for is newer,
+    and may be far older than its seal."""
     newest = max((batch.id for batch in epoch.batches), default=None)  # ids sort by time
-    return epoch.time if newest is None else layout.time_of(newest)
+    return min((layout.time_of(batch) for batch in (newest, epoch.waits) if batch), default=epoch.time)
 
 
 def left_of(store: Store, stream: str, n: int, sealed: Sequence[int]) -> list[EpochBatch]:
@@ -281,7 +300,20 @@ def seal(
     for meta in found.metas:
         for table, rows in meta.tables.items():
             tables[table] = tables.get(table, 0) + rows
-    epoch = Epoch(FORMAT, stream, found.next_n, nonce, layout.instant(now), config, found.batches, tables, dict(shards))
+    waits = min((batch.id for batch in found.waiting), default="")
+    sealed = (
+        FORMAT,
+        stream,
+        found.next_n,
+        nonce,
+        layout.instant(now),
+        config,
+        found.batches,
+        tables,
+        dict(shards),
+        waits,
+    )
+    epoch = Epoch(*sealed)
     return epoch if put_if_absent(store, layout.epoch_path(stream, epoch.n), encode(epoch)) else None
 
 
