@@ -5,20 +5,32 @@
 >>> both.sql("SELECT * FROM eu.shop.orders AS e JOIN us.shop.orders AS u USING (order_id)")
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, Self
 
+import pyarrow as pa
+from pyiceberg.expressions import BooleanExpression
+from pyiceberg.schema import Schema
+
+from firn.errors import FirnError, TransientError
 from firn_lake.lake import Lake
 from firn_lake.lake_table import Moment
 from firn_lake.reading.rows import BATCH_SIZE, Batches
+from firn_lake.schemas.arrow_types import arrow_schema
 from firn_lake.sql.as_of import pinned
 from firn_lake.sql.duck import Limits, Parameters, View, run
 from firn_lake.sql.query import Tables, one_spelling_each, written
 from firn_lake.sql.query_errors import QueryError
+from firn_lake.sql.table_scan import Read, TableScan
 from firn_lake.tables import TableNotFound
 
 _OWN: Final = frozenset({"main", "memory", "system", "temp"})  # DuckDB's own names of databases
+
+
+class LakeUnavailable(TransientError):
+    """One of several lakes did not answer; the text names it. What the others have is no answer then."""
 
 
 class Lakes:
@@ -47,22 +59,25 @@ class Lakes:
 
         `lake.namespace.table` is a table of one lake. `namespace.table`, or `table`, is that of every lake that has it,
         put together: columns by name, null where a lake has no such column, and `_lake` says whose row it is. A cut is
-        of one lake alone and can't be asked of several. The rest as for Lake.sql; raises the same.
+        of one lake alone and can't be asked of several. The rest as for Lake.sql; raises the same, with the name of the
+        lake, and LakeUnavailable: no answer is without the rows of a lake that can't be read.
         """
         if pinned(sql).tables:
             raise QueryError("FOR … AS OF is for the tables of one lake: ask that lake, or give as_of for all tables")
         tables = {}
         for name, lake in self._lakes.items():
-            moment, cut = lake.moment(as_of)
-            if cut is not None and len(self._lakes) > 1:
-                raise QueryError("a cut is a moment of one stream of one lake: ask that lake, or give a time")
-            now = lake.fresh(as_of) if fresh else None
-            tables[name] = Tables(lake.catalog, moment, cut, now, wholes=lake.wholes)
+            with _of(name):
+                moment, cut = lake.moment(as_of)
+                if cut is not None and len(self._lakes) > 1:
+                    raise QueryError("a cut is a moment of one stream of one lake: ask that lake, or give a time")
+                now = lake.fresh(as_of) if fresh else None
+                tables[name] = _TablesOf(name, Tables(lake.catalog, moment, cut, now, wholes=lake.wholes))
 
         def views(names: Sequence[tuple[str, ...]]) -> list[View]:
             meant = one_spelling_each({parts: _meant(tables, parts) for parts in names})
             for lake, known in tables.items():
-                known.load([found[lake] for found in meant.values() if lake in found])
+                with _of(lake):
+                    known.tables.load([found[lake] for found in meant.values() if lake in found])
             return [
                 View(
                     written(parts),
@@ -95,7 +110,48 @@ def together(**lakes: Lake) -> Lakes:
     return Lakes(**lakes)
 
 
-def _meant(tables: dict[str, Tables], parts: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+class _TablesOf:
+    """The tables of one of the lakes: what goes wrong with them has its name."""
+
+    def __init__(self, lake: str, tables: Tables) -> None:
+        self._lake, self.tables = lake, tables
+
+    def meant(self, parts: tuple[str, ...]) -> tuple[str, ...]:
+        """As Tables has it."""
+        with _of(self._lake):
+            return self.tables.meant(parts)
+
+    def scan(self, identifier: tuple[str, ...]) -> TableScan:
+        """As Tables has it."""
+        with _of(self._lake):
+            found = self.tables.scan(identifier)
+            return found.read_by(self._reading)
+
+    def _reading(self, read: Read) -> Read:
+        def batches(schema: Schema, files: BooleanExpression) -> Iterator[pa.RecordBatch]:
+            with _of(self._lake):
+                yield from read(schema, files)
+
+        return lambda schema, files: Batches(arrow_schema(schema), lambda: batches(schema, files))
+
+
+@contextmanager
+def _of(lake: str) -> Iterator[None]:
+    """Errors with the lake's name: those of Firn, and as LakeUnavailable whatever a catalog's client or a storage's
+    raises. What there is no table of says so itself."""
+    try:
+        yield
+    except (TableNotFound, MemoryError):
+        raise
+    except FirnError as error:
+        error.args = (f"{lake}: {error}", *error.args[1:])
+        raise
+    except Exception as error:
+        said = f"{type(error).__name__}: {str(error).partition(chr(10))[0][:300]}"
+        raise LakeUnavailable(f"the lake {lake} can't be read ({said}): try again, or ask without it") from error
+
+
+def _meant(tables: dict[str, _TablesOf], parts: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
     """The identifier of the table in each lake that the name means. Raises QueryError, TableNotFound."""
     if len(parts) > 3:
         nested = ".".join(parts[1:-1])
