@@ -84,6 +84,20 @@ def test_what_is_wrong_is_told_with_what_there_is(lakes: Lakes, sql: str, error:
         lakes.sql(sql)
 
 
+def test_what_was_read_where_is_told(lakes: Lakes, tmp_path: Path) -> None:
+    found = lakes.sql("SELECT _lake, count(*) AS n FROM shop.orders WHERE id > 2 GROUP BY ALL")
+    assert found.pylist() == [{"_lake": "us", "n": 1}]
+    eu, us = found.plain()
+    size = {name: sum(one.stat().st_size for one in (tmp_path / name / "warehouse").rglob("orders/data/*.parquet"))
+            for name in ("eu", "us")}  # fmt: skip
+    assert (eu["lake"], eu["tables"], eu["files"], eu["bytes"], eu["rows"]) == ("eu", ("shop.orders",), 0, 0, 0)
+    assert (us["lake"], us["files"], us["bytes"], us["rows"]) == ("us", 1, size["us"], 2)
+    assert us["warehouse"].endswith("/us/warehouse")
+    assert us["seconds"] >= 0
+    (one,) = lakes.sql("SELECT * FROM eu.shop.orders, eu.shop.customers").reads
+    assert (one.lake, one.tables, one.files) == ("eu", ("shop.customers", "shop.orders"), 2)
+
+
 def test_a_lake_that_does_not_answer_ends_the_query_by_its_name(
     lakes: Lakes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

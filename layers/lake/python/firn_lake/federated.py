@@ -5,19 +5,22 @@
 >>> both.sql("SELECT * FROM eu.shop.orders AS e JOIN us.shop.orders AS u USING (order_id)")
 """
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import pyarrow as pa
 from pyiceberg.expressions import BooleanExpression
 from pyiceberg.schema import Schema
 
+from firn.config.catalogs import shown
 from firn.errors import FirnError, TransientError
 from firn_lake.lake import Lake
 from firn_lake.lake_table import Moment
-from firn_lake.reading.rows import BATCH_SIZE, Batches
+from firn_lake.reading.rows import BATCH_SIZE, Batches, Rows
 from firn_lake.schemas.arrow_types import arrow_schema
 from firn_lake.sql.as_of import pinned
 from firn_lake.sql.duck import Limits, Parameters, View, run
@@ -31,6 +34,40 @@ _OWN: Final = frozenset({"main", "memory", "system", "temp"})  # DuckDB's own na
 
 class LakeUnavailable(TransientError):
     """One of several lakes did not answer; the text names it. What the others have is no answer then."""
+
+
+@dataclass
+class LakeRead:
+    """What a query read of one lake. `files`, `bytes`: of the data files that were opened, None where what waits was
+    read too; `rows`: of these, before the query leaves out any; `seconds`: that this took."""
+
+    lake: str
+    warehouse: str
+    tables: tuple[str, ...] = ()
+    files: int | None = 0
+    bytes: int | None = 0
+    rows: int = 0
+    seconds: float = 0.0
+
+    def add(self, rows: Batches, seconds: float) -> None:
+        """One reading of a table, which has ended."""
+        self.seconds = round(self.seconds + seconds, 3)
+        if self.files is None or self.bytes is None or not isinstance(rows, Rows):
+            self.files = self.bytes = None
+            return
+        self.files, self.bytes = self.files + rows.opened[0], self.bytes + rows.opened[1]
+
+
+class RowsOfLakes(Batches):
+    """The rows of a query over several lakes. `reads`: what was read of each that the query asks for."""
+
+    def __init__(self, found: pa.Table, reads: Sequence[LakeRead]) -> None:
+        super().__init__(found.schema, lambda: iter(found.to_batches(BATCH_SIZE)))
+        self.reads = tuple(reads)
+
+    def plain(self) -> list[dict[str, Any]]:
+        """What was read where, as JSON has it."""
+        return [asdict(one) for one in self.reads]
 
 
 class Lakes:
@@ -54,7 +91,7 @@ class Lakes:
         memory: str | None = None,
         fresh: bool = False,
         metadata: bool = False,
-    ) -> Batches:
+    ) -> RowsOfLakes:
         """The result of one SELECT over tables of any of the lakes, each as it was at `as_of`.
 
         `lake.namespace.table` is a table of one lake. `namespace.table`, or `table`, is that of every lake that has it,
@@ -71,7 +108,9 @@ class Lakes:
                 if cut is not None and len(self._lakes) > 1:
                     raise QueryError("a cut is a moment of one stream of one lake: ask that lake, or give a time")
                 now = lake.fresh(as_of) if fresh else None
-                tables[name] = _TablesOf(name, Tables(lake.catalog, moment, cut, now, wholes=lake.wholes))
+                about = lake.catalog.properties
+                read = LakeRead(name, shown(str(about.get("warehouse") or about.get("uri") or "")))
+                tables[name] = _TablesOf(read, Tables(lake.catalog, moment, cut, now, wholes=lake.wholes))
 
         def views(names: Sequence[tuple[str, ...]]) -> list[View]:
             meant = one_spelling_each({parts: _meant(tables, parts) for parts in names})
@@ -88,7 +127,7 @@ class Lakes:
             ]
 
         result = run(sql, parameters, Limits(seconds, rows, memory), views, all_columns=metadata)
-        return Batches(result.schema, lambda: iter(result.to_batches(BATCH_SIZE)))
+        return RowsOfLakes(result, [one.read for one in tables.values() if one.read.tables])
 
     def close(self) -> None:
         """Close all catalogs."""
@@ -113,8 +152,8 @@ def together(**lakes: Lake) -> Lakes:
 class _TablesOf:
     """The tables of one of the lakes: what goes wrong with them has its name."""
 
-    def __init__(self, lake: str, tables: Tables) -> None:
-        self._lake, self.tables = lake, tables
+    def __init__(self, read: LakeRead, tables: Tables) -> None:
+        self.read, self.tables, self._lake = read, tables, read.lake
 
     def meant(self, parts: tuple[str, ...]) -> tuple[str, ...]:
         """As Tables has it."""
@@ -125,12 +164,22 @@ class _TablesOf:
         """As Tables has it."""
         with _of(self._lake):
             found = self.tables.scan(identifier)
+            self.read.tables = tuple(sorted({*self.read.tables, found.name}))
             return found.read_by(self._reading)
 
     def _reading(self, read: Read) -> Read:
         def batches(schema: Schema, files: BooleanExpression) -> Iterator[pa.RecordBatch]:
+            began, waited = time.monotonic(), 0.0
             with _of(self._lake):
-                yield from read(schema, files)
+                rows = read(schema, files)
+                try:
+                    for batch in rows:
+                        self.read.rows += batch.num_rows
+                        paused = time.monotonic()
+                        yield batch
+                        waited += time.monotonic() - paused
+                finally:  # a LIMIT ends it early
+                    self.read.add(rows, time.monotonic() - began - waited)
 
         return lambda schema, files: Batches(arrow_schema(schema), lambda: batches(schema, files))
 
