@@ -145,15 +145,16 @@ class ShardedGround(Ground):
         assert snapshot.summary is not None
         return cut_in([snapshot.summary.additional_properties], "spec")[shard].snapshot
 
-    def name(self, shard: str, snapshot: int) -> None:
-        """Lets the rest name another snapshot of a shard."""
+    def name(self, shard: str, snapshot: int, epoch: int | None = None) -> None:
+        """Lets the rest name another snapshot of a shard. `epoch`: to which that brings them all."""
         rest = self.catalog.load_table(self.rest)
         now = rest.current_snapshot()
         assert now is not None
         assert now.summary is not None
         at = cut_in([now.summary.additional_properties], "spec")
-        told = summary(at | {shard: At(snapshot, at[shard].progress, "spec")}, self.under)
-        rest.append(_schema(rest).empty_table(), told | {f"{EPOCH}spec": str(at[shard].progress)})
+        epoch = at[shard].progress if epoch is None else epoch
+        told = summary(at | {shard: At(snapshot, epoch, "spec")}, self.under)
+        rest.append(_schema(rest).empty_table(), told | {f"{EPOCH}spec": str(epoch)})
 
     def shard(self, name: str, where: str | None = None) -> dict[int, Any]:
         """Those of one by a name of the newest map."""

@@ -14,6 +14,7 @@ import msgspec
 
 import firn
 from firn.audit.batch_status import BatchStatus
+from firn.audit.table_receipts import TableLetters, TableReceipt
 from firn.ingest.accept import Accepted
 from firn_lake.encoding import Format
 from firn_lake.query_requests import ROUTES as QUERY_ROUTES
@@ -174,6 +175,22 @@ OPERATIONS: Final[Mapping[tuple[str, str], Operation]] = {
         errors=_READING,
         answer=_object(table=_TEXT, snapshots={"type": "integer"}, points=_list({"type": "object"})),
     ),
+    ("GET", "tables/*/batch"): Operation(
+        "getTableBatch",
+        "What became of a batch in a table",
+        ("table",),
+        query={"id": _TEXT},
+        errors=_READING,
+        answer={"$ref": "#/components/schemas/TableReceipt"},
+    ),
+    ("GET", "tables/*/dead"): Operation(
+        "listTableLetters",
+        "How many events for a table are dead letters, by day and reason",
+        ("table",),
+        query={"day": _TEXT},
+        errors=_READING,
+        answer={"$ref": "#/components/schemas/TableLetters"},
+    ),
     ("GET", "tables/*/schema"): Operation(
         "getSchema",
         "The columns of a table, at any moment",
@@ -262,7 +279,8 @@ def document() -> Json:
         whole = "/v1/" + "/".join(f"{{{next(names)}}}" if part == "*" else part for part in path.split("/"))
         paths.setdefault(whole, {})[method.lower()] = _operation(one)
     _, shapes = msgspec.json.schema_components(
-        [Accepted, BatchStatus, Query, TableSummary, SnapshotSummary], ref_template="#/components/schemas/{name}"
+        [Accepted, BatchStatus, Query, TableSummary, SnapshotSummary, TableReceipt, TableLetters],
+        ref_template="#/components/schemas/{name}",
     )
     for name, fields in _NOT_TOLD.items():
         told = shapes[name]["properties"]

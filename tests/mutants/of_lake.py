@@ -283,6 +283,13 @@ MUTANTS: Final = (
         ("tests/unit/lake/test_whole_tables.py::test_a_scope_has_the_shards_of_every_map",),
     ),
     Mutant(
+        "a reader of some rows hears of everybody's batches",
+        "layers/core/python/firn/audit/table_receipts.py",
+        "if meta is None or set(meta.writers) != {only}:",
+        "if meta is None:",
+        ("tests/attacks/test_readers_of_batches.py::test_what_may_not_be_heard_of_is_told_as_what_there_is_not",),
+    ),
+    Mutant(
         "a row that comes into a shard by what waits is not looked for in the others",
         f"{_LAKE}/fresh/stored_shards.py",
         "{shard: keys if shard in self._scanned else elsewhere for shard in whole.made}",

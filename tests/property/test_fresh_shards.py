@@ -74,10 +74,11 @@ def _fits(row: dict[str, Any], where: str) -> bool:
     }[where]  # fmt: skip
 
 
-@few_cases(5)
+@few_cases(3)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(times(1, 60, 4)))
 def test_any_history_cut_anywhere_is_what_the_specification_places(tmp_path: Path, seed: int, kind: str) -> None:
+    SEEN["cases"] += 1
     ground, dice = ShardedGround(tmp_path, kind), random.Random(f"{kind} {seed}")
     posted = told(seed, 50, 6, truncates=0.02)
     if dice.random() < 0.3:
@@ -107,5 +108,5 @@ def test_any_history_cut_anywhere_is_what_the_specification_places(tmp_path: Pat
 
 
 def test_maps_changed_and_shards_had_rows() -> None:
-    if SEEN:
+    if SEEN["cases"] > 20:
         assert min(SEEN.values()) > 0, SEEN

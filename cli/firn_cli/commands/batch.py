@@ -16,6 +16,10 @@ _NAMES = 14  # cells for the names before the values
 
 def command(
     batch_id: Annotated[str, typer.Argument(metavar="ID", help="As the stream's answer gave it.")],
+    table: Annotated[
+        str | None,
+        typer.Option("--table", metavar="TABLE", help="In this table alone, as its readers hear of it."),
+    ] = None,
     folder: Dir = DEFAULT_DIR,
     url: Url = None,
     as_json: Json = False,
@@ -23,10 +27,16 @@ def command(
     """Show what became of a batch. Staged, in an epoch, in which snapshots, quarantined, or dead-lettered and why."""
     from firn.client import StreamClient
 
+    name = quote(batch_id, safe="")
+    path = f"/v1/batches/{name}" if table is None else f"/v1/tables/{quote(table, safe='')}/batch?id={name}"
     with StreamClient(find_stack(folder, url).url) as client:
-        answer = client.request("GET", f"/v1/batches/{quote(batch_id, safe='')}")
+        answer = client.request("GET", path)
     if as_json:
         print_json(answer)
+        return
+    if table is not None:
+        for line in told_of_table(answer):
+            say(line, hang=_NAMES)
         return
     for line in told(answer):
         say(line, hang=_NAMES)
@@ -62,6 +72,20 @@ def told(answer: Mapping[str, Any]) -> Iterator[str]:
         yield _line("quarantine", answer["quarantine"])
     if answer.get("expired"):
         yield _line("note", "its staged object has expired: what of it was ignored is not known any more")
+
+
+def told_of_table(answer: Mapping[str, Any]) -> Iterator[str]:
+    """The answer of `GET /v1/tables/{table}/batch` in lines for people."""
+    state = str(answer.get("state", ""))
+    if answer.get("snapshot"):
+        state += f" in snapshot {answer['snapshot']} (cut {answer['cut']})"
+    yield _line("state", state)
+    for name in ("table", "batch_id", "received_at"):
+        yield _line(name.replace("_", " "), cell(answer.get(name)))
+    yield _line("changes", f"{answer.get('rows', 0):,}")
+    for one in answer.get("dead", ()):
+        again = f", {one['replayed']:,} replayed" if one["replayed"] else ""
+        yield _line("dead", f"{counted(one['letters'], 'letter')}, {one['reason']}{again}")
 
 
 def _state(answer: Mapping[str, Any]) -> str:

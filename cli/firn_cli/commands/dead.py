@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import quote
 
 import typer
 
@@ -11,7 +12,7 @@ from firn.deployment.target import find_stack
 from firn.deployment.terminal import counted, notes, print_json, print_table, say
 from firn.errors import FirnError
 from firn_cli import completion
-from firn_cli.options import DEFAULT_DIR, Dir, Json, Wide
+from firn_cli.options import DEFAULT_DIR, Dir, Json, Url, Wide
 
 app = typer.Typer(name="dead", help="Dead letters: list, show, correct, replay.", no_args_is_help=True)
 
@@ -95,6 +96,35 @@ def show(
         typer.echo("\n".join("  | " + harmless(line) for line in pretty(letter.original).splitlines()) + "\n")
     if len(cut) < len(found):
         typer.echo(f"{len(cut)} of {counted(len(found), 'letter')} (--limit 0 shows all)", err=True)
+
+
+@app.command("count")
+def count(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="The table that the events were for.")],
+    day: Annotated[str, typer.Option("--day", help="Of this day (UTC) and before; today if left out.")] = "",
+    folder: Dir = DEFAULT_DIR,
+    url: Url = None,
+    wide: Wide = False,
+    as_json: Json = False,
+) -> None:
+    """Count the letters of a table by day and reason, as its readers hear of them. By a reader's key."""
+    from firn.client import StreamClient
+
+    path = f"/v1/tables/{quote(table, safe='')}/dead" + (f"?day={quote(day, safe='')}" if day else "")
+    with StreamClient(find_stack(folder, url).url) as client:
+        answer = client.request("GET", path)
+    if as_json:
+        print_json(answer)
+        return
+    print_table(
+        ["day", "reason", "letters"],
+        [(one["day"], one["reason"], one["letters"]) for one in answer["letters"]],
+        wide=wide,
+    )
+    if answer["partial"]:
+        typer.echo("there are more: a day has more objects of letters than are looked at", err=True)
+    if answer["next"]:
+        say(f"Next: firn dead count {table} --day {answer['next']}", err=True)
 
 
 @app.command("export")

@@ -56,16 +56,27 @@ def rows_at(lake: Lake) -> dict[str, dict[int, tuple[Any, Any]]]:
     return found
 
 
+def fresh_rows(lake: Lake, table: str) -> dict[int, tuple[Any, Any]]:
+    """A table with what waits for it."""
+    reader = firn_lake.lake.Lake(lake.catalog, lambda: lake.store)
+    return {row["id"]: (row["w"], row["v"]) for row in reader.sql(f"SELECT id, w, v FROM {table}", fresh=True).pylist()}
+
+
 def test_a_row_whose_shard_changes_leaves_one_table_and_enters_the_other(spark: SparkSession, tmp_path: Path) -> None:
     lake = lake_of(spark, tmp_path)
     lake.land([event("c", 100 + n, {"id": n, "w": "ab"[n % 2] if n < 4 else None, "v": f"v{n}"}) for n in range(5)])
     assert rows_at(lake) == {
         "a": {0: ("a", "v0"), 2: ("a", "v2")}, "b": {1: ("b", "v1"), 3: ("b", "v3")}, "rest": {4: (None, "v4")}
     }  # fmt: skip
-    lake.land([
+    lake.post([
         event("u", 200, {"id": 0, "w": "b", "v": "w0"}), event("u", 201, {"id": 1, "w": "zz", "v": "w1"}),
         event("d", 202, None, {"id": 2, "w": "a", "v": "v2"}), event("u", 203, {"id": 4, "w": "a", "v": "w4"}),
     ])  # fmt: skip
+    fresh = {name: fresh_rows(lake, f"{name}.orders") for name in ("a", "b", "rest")}
+    everything = fresh_rows(lake, f"{lake.stream}.orders")
+    assert lake.commit(lake.seal()) == 0, lake.lines
+    assert fresh == rows_at(lake), "a fresh read is what the commit makes"
+    assert everything == {id: row for some in fresh.values() for id, row in some.items()}
     assert rows_at(lake) == {
         "a": {4: ("a", "w4")}, "b": {0: ("b", "w0"), 3: ("b", "v3")}, "rest": {1: ("zz", "w1")}
     }  # fmt: skip

@@ -41,6 +41,7 @@ from firn.log import (
     table_health,
 )
 from firn.log.batches import FORMAT
+from firn.log.dead_letters import replay_marks
 from firn.log.holds import Quarantine
 from firn.log.store import Store, open_store
 from firn.log.table_health import Health
@@ -457,6 +458,7 @@ def queries(ground: Ground) -> None:
     status, told = ground.post("/v1/query", {**text, "fresh": True}, x_api_key=KEY)
     assert (status, [row["n"] for row in told["rows"]]) == (200, [16]), told
     scoped_queries(ground, store)
+    receipts(ground, store)
     large = {"sql": "SELECT repeat(chr(97 + (range % 26)::INTEGER), 1000) AS t FROM range(5000)", "format": "csv"}
     status, told = ground.post("/v1/query", large, x_api_key=KEY)
     assert (status, told["rows"], told["bytes"]) == (200, 5000, 5000 * 1003 + 4), told
@@ -478,6 +480,16 @@ def queries(ground: Ground) -> None:
     last = {"sql": "SELECT max(id) AS n, max(text) AS t FROM shop.orders"}
     status, told = ground.post("/v1/query", last, x_api_key=OTHER_KEY)
     assert (status, told["error"], "is missing" in told["message"]) == (500, "unreadable_file", True), told
+
+
+def receipts(ground: Ground, store: Store) -> None:
+    """What became of a batch in a table, one of whose events is a dead letter that came again."""
+    batch = ground.post("/v1/streams/shop", [event(9001), event(9002, after="none")])[1]["batch_id"]
+    again = replay_marks.make(layout.batch_dead_path(batch), 0, batch, "config", [0], {})
+    assert replay_marks.claim(store, again)
+    told = ground.post(f"/v1/tables/shop.orders/batch?id={batch}", x_api_key=KEY)[1]
+    assert (told["rows"], [(one["letters"], one["replayed"]) for one in told["dead"]]) == (1, [(1, 1)]), told
+    assert ground.post("/v1/tables/shop.orders/dead", x_api_key=KEY)[1]["letters"][0]["letters"] == 1
 
 
 def scoped_queries(ground: Ground, store: Store) -> None:

@@ -9,7 +9,8 @@ import pytest
 import firn_lake
 from firn.tables.snapshot_history import NoSuchMoment
 from firn_lake.catalogs.catalog import open_catalog
-from firn_lake.federated import Lakes
+from firn_lake.federated import Lakes, LakeUnavailable
+from firn_lake.reading.unreadable import UnreadableFile
 from firn_lake.sql.query_errors import QueryError
 from firn_lake.tables import TableNotFound
 
@@ -81,6 +82,40 @@ def test_only_files_that_fit_are_read_of_each_lake(lakes: Lakes, monkeypatch: py
 def test_what_is_wrong_is_told_with_what_there_is(lakes: Lakes, sql: str, error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said):
         lakes.sql(sql)
+
+
+def test_what_was_read_where_is_told(lakes: Lakes, tmp_path: Path) -> None:
+    found = lakes.sql("SELECT _lake, count(*) AS n FROM shop.orders WHERE id > 2 GROUP BY ALL")
+    assert found.pylist() == [{"_lake": "us", "n": 1}]
+    eu, us = found.plain()
+    size = {name: sum(one.stat().st_size for one in (tmp_path / name / "warehouse").rglob("orders/data/*.parquet"))
+            for name in ("eu", "us")}  # fmt: skip
+    assert (eu["lake"], eu["tables"], eu["files"], eu["bytes"], eu["rows"]) == ("eu", ("shop.orders",), 0, 0, 0)
+    assert (us["lake"], us["files"], us["bytes"], us["rows"]) == ("us", 1, size["us"], 2)
+    assert us["warehouse"].endswith("/us/warehouse")
+    assert us["seconds"] >= 0
+    (one,) = lakes.sql("SELECT * FROM eu.shop.orders, eu.shop.customers").reads
+    assert (one.lake, one.tables, one.files) == ("eu", ("shop.customers", "shop.orders"), 2)
+
+
+def test_a_lake_that_does_not_answer_ends_the_query_by_its_name(
+    lakes: Lakes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = "SELECT count(*) AS n FROM shop.orders"
+    (file,) = (tmp_path / "us/warehouse").rglob("*.parquet")
+    content = file.read_bytes()
+    file.unlink()
+    with pytest.raises(UnreadableFile, match=r"^us: .*is missing"):
+        lakes.sql(both).pylist()
+    assert lakes.sql("SELECT count(*) AS n FROM eu.shop.orders").pylist() == [{"n": 2}]
+    file.write_bytes(content)
+    us = lakes._lakes["us"].catalog
+    for name in ("list_namespaces", "load_table"):
+        with monkeypatch.context() as away:
+            away.setattr(us, name, lambda *_: (_ for _ in ()).throw(ConnectionError("refused")))
+            with pytest.raises(LakeUnavailable, match=r"the lake us can't be read \(ConnectionError: refused\)"):
+                lakes.sql(both)
+    assert lakes.sql(both).pylist() == [{"n": 4}]
 
 
 def test_moments_and_names_that_can_not_be_are_refused(lakes: Lakes) -> None:

@@ -5,20 +5,26 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyiceberg.types import StringType
 
+from firn.changes.metadata_columns import LOOKED, OP, POSITION, SOURCE
 from firn.changes.placement.map_changes import merge, move, split_values
 from firn.changes.placement.shard_map import Home
-from firn.log import holds, published_configs, shard_maps
+from firn.config.names import TableName
+from firn.log import cuts, holds, published_configs, shard_maps
 from firn.log.holds import Quarantine
 from firn.log.store import open_store
-from firn_lake.fresh.pending import NotFresh
+from firn.tables.table_state import NEWEST
+from firn_lake.fresh.pending import Look, NotFresh
+from firn_lake.fresh.pending_table import state_of, waiting
 from firn_lake.lake import Lake
 from firn_lake.sql.query import query
 from firn_lake.tables import TableNotFound
 from tests.integration.spark.test_commit import GONE, event
 from tests.sharded_ground import CONFIG, REST, WHOLE, ShardedGround
+from tests.unit.lake.test_fresh import FACTS
 
 TENANTS = "{by: tenant(w), tenants: [a, b]}"
 
@@ -162,3 +168,33 @@ def test_the_answer_names_a_moment_and_no_other_is_asked_for(ground: ShardedGrou
         ground.lake.table(WHOLE).read(as_of=datetime(2026, 1, 1), fresh=True)
     snapshot = ground.catalog.load_table(REST).metadata.current_snapshot_id
     assert ground.lake.table(WHOLE).read(fresh=True).snapshot == snapshot
+
+
+def test_a_row_that_a_delete_took_is_found_in_the_shard_in_which_it_was_then(
+    ground: ShardedGround, tmp_path: Path
+) -> None:
+    """Where the log has nothing of it any more: a row that was moved has the values of the one that it was."""
+    rest = ground.catalog.load_table(REST)
+    before = rest.metadata.current_snapshot_id
+    moved = [event("d", 300, None, row(1, "a")), event("c", 300, row(9, GONE, 9, GONE))]
+    ground.post(moved[:1])
+    [waits] = waiting(Look(ground.store), TableName.parse(REST), state_of(rest))
+    [deleted] = [change for _, change in waits.decoded() if change is not None]
+    epoch = ground.seal()
+    of = ground.catalog.load_table("a.orders")
+    of.delete("id = 1")
+    snapshot = of.refresh().current_snapshot()
+    assert snapshot is not None
+    ground.name("a", snapshot.snapshot_id, epoch)
+    tables = {REST: rest.refresh().metadata.current_snapshot_id or 0}
+    assert cuts.write(
+        ground.store, cuts.make("spec", epoch, "2026-11-21T00:00:00.000Z", tables, progress={REST: epoch})
+    )
+    facts = ground.catalog.create_table(f"{REST}__deletes", FACTS, properties={"firn.mode": "deletes"})
+    fact = {"id": 1, OP: "d", POSITION: deleted.order[1:], LOOKED: str(before), SOURCE: None}
+    facts.append(pa.Table.from_pylist([fact], FACTS), {NEWEST: deleted.order.hex()})
+    for path in (tmp_path / "staging/staged").rglob("*.parquet"):
+        path.unlink()
+    ground.post(moved[1:])
+    assert ground.whole()[9] == {"id": 9, "v": "v", "w": "a", "n": 9}
+    assert sorted(ground.by_table("a.orders")) == [2, 9]

@@ -36,14 +36,16 @@ from firn_lake.question_parameters import (
 from firn_lake.reading.read_recorder import OnRead, recorder
 from firn_lake.reading.unreadable import UnreadableFile
 from firn_lake.reading.versions import NoSuchColumn
+from firn_lake.receipt_answers import answer_letters, answer_receipt
 from firn_lake.scoped_answers import answer_scoped
 from firn_lake.scoped_lake import ScopedLake
 from firn_lake.snapshot_pages import MOST_SNAPSHOTS, BadCursor, snapshot_page
 from firn_lake.sql.duck import Limits
 from firn_lake.sql.query import Tables
 from firn_lake.sql.query_errors import NotEncodable, QueryError, QueryTooLarge
-from firn_lake.tables import TableNotFound, uncounted
+from firn_lake.tables import TableNotFound, fed_as, uncounted
 from firn_lake.timeline import MOST_COLUMNS, MOST_POINTS, ROW_COUNTS, column_page, timeline
+from firn_lake.whole_table import WholeTable
 
 # Error -> HTTP status and a word for machines; the first that fits.
 ANSWERS: Final[tuple[tuple[type[FirnError], int, str], ...]] = (
@@ -84,8 +86,17 @@ def answer(question: Question) -> Answer:
             return answer_columns(lake, question.table, question.parameters)
         case "timeline":
             return answer_timeline(lake, question.table, question.parameters)
+        case "batch":
+            return answer_receipt(_store(question.staging), *_heard_of(lake, question.table), question.parameters)
+        case "dead":
+            return answer_letters(_store(question.staging), *_heard_of(lake, question.table), question.parameters)
         case _:
             return answer_tables(lake)
+
+
+def _heard_of(lake: Lake, name: str) -> tuple[str, str | None, None]:
+    one = lake.table(name)
+    return one.name, fed_as(one.leading, whole=isinstance(one, WholeTable)), None
 
 
 @cache

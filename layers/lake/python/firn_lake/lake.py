@@ -107,14 +107,14 @@ class Lake:
         """A cut: by number, by the name it was kept as, or (None) the newest. Raises NoSuchCut, ConfigError."""
         from firn.log.named_cuts import find
 
-        return find(self._staging("cuts are"), None if which is None else str(which), stream)
+        return find(self.staging("cuts are"), None if which is None else str(which), stream)
 
     def fresh(self, as_of: Moment = None) -> Fresh:
         """All tables with what waits for them, as of now. Raises NotFresh for any other moment, ConfigError,
         StorageUnavailable."""
         if as_of is not None:
             raise NotFresh(f"fresh is now, with what is not committed yet: it can't be as of {as_of!r} too")
-        return Fresh(self.catalog, self._staging("what is not committed is"))
+        return Fresh(self.catalog, self.staging("what is not committed is"))
 
     def close(self) -> None:
         """Close the catalog's connections."""
@@ -135,7 +135,8 @@ class Lake:
         names = [".".join(one) for one in table_identifiers(self.catalog) if not one[-1].endswith(FACTS)]
         return html_table(repr(self)[1:-1], ["table"], ([name] for name in names), f"{len(names):,} in all")
 
-    def _staging(self, what: str) -> "Store":
+    def staging(self, what: str) -> "Store":
+        """The staging store, for `what`, such as "cuts are". Raises ConfigError."""
         if self._store is None:
             raise ConfigError(
                 f"this lake was opened by its catalog alone, and {what} in the staging store: connect to a stack's "

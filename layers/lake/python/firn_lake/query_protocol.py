@@ -31,7 +31,7 @@ _FRAME: Final = struct.Struct(">cI")
 class Question(msgspec.Struct, frozen=True):
     """What is asked, of which lake, and what the answer may take.
 
-    about    query, changes, snapshots, schema, columns, timeline or tables
+    about    query, changes, snapshots, schema, columns, timeline, batch, dead or tables
     scope    what may be read for the answer
     seconds  of running, after which DuckDB is interrupted
     rows     of the answer

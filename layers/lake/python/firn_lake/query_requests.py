@@ -34,6 +34,14 @@ def _timeline(event: Mapping[str, Any], table: str) -> dict[str, Any]:
     return {"about": "timeline", "table": table, "parameters": parameters_of(event)}
 
 
+def _batch(event: Mapping[str, Any], table: str) -> dict[str, Any]:
+    return {"about": "batch", "table": table, "parameters": parameters_of(event)}
+
+
+def _dead(event: Mapping[str, Any], table: str) -> dict[str, Any]:
+    return {"about": "dead", "table": table, "parameters": parameters_of(event)}
+
+
 def _tables(_event: Mapping[str, Any], _: str) -> dict[str, Any]:
     return {"about": "tables"}
 
@@ -46,6 +54,8 @@ ROUTES: Routes = {
     "tables/*/schema": {"GET": _schema},
     "tables/*/columns": {"GET": _columns},
     "tables/*/timeline": {"GET": _timeline},
+    "tables/*/batch": {"GET": _batch},
+    "tables/*/dead": {"GET": _dead},
 }
 
 

@@ -64,6 +64,18 @@ class TimelineOf(msgspec.Struct, forbid_unknown_fields=True, frozen=True, rename
     points: int = 200
 
 
+class BatchOf(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """The parameters of GET /v1/tables/{table}/batch."""
+
+    id: str
+
+
+class LettersOf(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """The parameters of GET /v1/tables/{table}/dead. `day`: the newest to look at, `next` of the answer before."""
+
+    day: str = ""
+
+
 def read_query(body: bytes) -> Query:
     """The body of POST /v1/query. Raises RequestError 400."""
     try:

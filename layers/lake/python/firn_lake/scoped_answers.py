@@ -17,6 +17,7 @@ from firn_lake.reading.read_recorder import OnRead
 from firn_lake.reading.row_filter import UnfitRows
 from firn_lake.reading.unreadable import UnreadableFile
 from firn_lake.reading.versions import NoSuchColumn
+from firn_lake.receipt_answers import answer_letters, answer_receipt
 from firn_lake.scoped_lake import ScopedLake
 from firn_lake.snapshot_pages import MOST_SNAPSHOTS, BadCursor
 from firn_lake.sql.duck import Limits
@@ -50,6 +51,8 @@ def answer_scoped(lake: ScopedLake, question: Question, limits: Limits, on_read:
         "columns": lambda: _columns(lake, question),
         "timeline": lambda: _timeline(lake, question),
         "tables": lambda: _tables(lake),
+        "batch": lambda: answer_receipt(lake.store, *lake.heard_of(question.table), question.parameters),
+        "dead": lambda: answer_letters(lake.store, *lake.heard_of(question.table), question.parameters),
     }
     with _in_scope():
         found = answers[question.about]()

@@ -36,6 +36,7 @@ from firn_lake.sql.table_scan import Read, TableScan
 from firn_lake.tables import (
     TableNotFound,
     TableSummary,
+    fed_as,
     match_identifier,
     shown,
     split_name,
@@ -47,6 +48,8 @@ from firn_lake.timeline import column_page, timeline
 if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
+
+    from firn.log.store import Store
 
 _COUNTS: Final = ("added", "deleted", "total", "rows")
 
@@ -93,6 +96,16 @@ class ScopedTable:
     def __init__(self, table: "Table", grant: TableGrant) -> None:
         self._table, self._grant = table, grant
         self.name, self._counts_rows = shown(table), not grant.rows
+
+    @property
+    def fed_as(self) -> str | None:
+        """As tables.fed_as."""
+        return fed_as(self._table)
+
+    @property
+    def hides_rows(self) -> bool:
+        """Whether a condition narrows its rows."""
+        return bool(self._grant.rows)
 
     def at(self, as_of: AsOf) -> NarrowedTable:
         """What may be read of it at a moment. Raises NoSuchMoment, UnfitRows."""
@@ -166,6 +179,11 @@ class ScopedShards(ScopedTable):
         super().__init__(shards.rest, self._granted(WholeVersion(shards, version_at(shards.rest, None))))
         self.name, self._counts_rows = shards.name, False
 
+    @property
+    def fed_as(self) -> str | None:
+        """The rest, under which changes of all come."""
+        return fed_as(self._shards.rest, whole=True)
+
     def at(self, as_of: AsOf) -> NarrowedTable:
         """As of a table."""
         whole = self._whole(as_of)
@@ -220,6 +238,17 @@ class ScopedLake:
             match_identifier(split_name(name), [one for one in every if one != identifier])
             raise TableNotFound("there is no such table in the lake any more")
         return found
+
+    @property
+    def store(self) -> "Store":
+        """The staging store. Raises ConfigError."""
+        return self._lake.staging("batches are")
+
+    def heard_of(self, name: str) -> tuple[str, str | None, str | None]:
+        """Of what may be heard of one of them: its name, the name that it is fed under, and the writer whose batches
+        and letters alone are told of, None: all (firn.audit.table_receipts). Raises TableNotFound."""
+        table = self.table(name)
+        return table.name, table.fed_as, self._scope.reader if table.hides_rows else None
 
     def at(self, as_of: AsOf, cut: str | int | None, stream: str | None, *, fresh: bool) -> ScopedTables:
         """All of them at a moment, for queries. Raises NoSuchCut, NotFresh, RequestError, and what `Tables` raises."""

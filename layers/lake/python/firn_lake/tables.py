@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from firn.errors import TerminalError
+from firn.tables.shard_names import shard_in
 from firn_lake.long_history import columns_of, main_of, snapshots_of, summaries_of
 from firn_lake.snapshot_columns import NONE, SnapshotColumns, number, of_summary, row_counts
 
@@ -89,6 +90,12 @@ def identifier_text(identifier: tuple[str, ...]) -> str:
 def shown(table: "Table") -> str:
     """The table's name for people."""
     return identifier_text(table.name())
+
+
+def fed_as(table: "Table", *, whole: bool = False) -> str | None:
+    """The name under which changes come into a table; None of a shard by itself: which of the changes come to lie in it
+    no batch says. `whole`: it is asked for all shards, and is their rest."""
+    return None if not whole and shard_in(table.properties) is not None else ".".join(table.name())
 
 
 def table_identifiers(catalog: "Catalog") -> list[tuple[str, ...]]:

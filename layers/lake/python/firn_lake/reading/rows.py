@@ -138,6 +138,8 @@ class Rows(Batches):
         self._keep = None if everything else expression_to_pyarrow(self._bound, self._nested())
         self._size = batch_size
         self._limit = limit
+        self.opened = (0, 0)
+        """How many data files the last reading opened, and their bytes."""
 
     def __repr__(self) -> str:
         return f"<rows of {self._version.name} at snapshot {self.snapshot}: {', '.join(self.schema.names)}>"
@@ -189,6 +191,7 @@ class Rows(Batches):
 
     def _tasks(self) -> tuple[Sequence[FileScanTask], Positions]:
         tasks = list(self._version.files(self._files))
+        self.opened = len(tasks), sum(task.file.file_size_in_bytes for task in tasks)
         deleted_from = [task.file.file_path for task in tasks if task.delete_files]
         return tasks, Positions(self._version.source.io, self._version.name, self._version.id, deleted_from)
 

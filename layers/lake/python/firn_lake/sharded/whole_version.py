@@ -306,9 +306,12 @@ class WholeRows(Rows):
     def _found(self) -> Iterator[pa.RecordBatch]:
         if self._limit == 0:
             return
+        self.opened = (0, 0)
         for part in self._whole.parts(self._read_as, self._files, self._only):
             mine = None if self._only is None else self._only[part.shard]
-            for batch in part.rows:
+            rows, (files, size) = part.rows, self.opened
+            for batch in rows:
+                self.opened = files + rows.opened[0], size + rows.opened[1]
                 found = batch if mine is None else batch.filter(mine(batch))
                 found = found if self._keep is None else found.filter(self._keep)
                 if found.num_rows:

@@ -37,6 +37,10 @@ class TableScan(ArrowScanSource):
         self.failed: FirnError | None = None
         super().__init__(self)
 
+    def read_by(self, through: Callable[[Read], Read]) -> "TableScan":
+        """The same, its rows read through something."""
+        return TableScan(self._version, through(self._read))
+
     @property
     def name(self) -> str:
         """`namespace.table`."""
