@@ -108,7 +108,7 @@ def test_an_explanation_for_people_fits_a_terminal(run: Run) -> None:
     assert "an estimate for 1,000 changed rows" in err
     assert "10 rows of a value are assumed" in err
     assert (
-        "if shop.orders changes, whole query: what changed costs about as much as reading 400,325 rows, the whole"
+        "if shop.orders changes, whole query: what changed costs about as much as reading 400,125 rows, the whole"
         in err
     )
     assert "no sums are kept: its rows are not groups" in err

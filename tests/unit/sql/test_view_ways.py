@@ -48,6 +48,13 @@ def test_a_view_that_is_larger_than_its_tables_is_read_too() -> None:
     assert not way(JOIN, 100_000, view=10**7).whole
 
 
+def test_first_rows_of_a_large_table_go_by_those_that_the_view_has() -> None:
+    first = "SELECT id, amount FROM shop.orders ORDER BY amount DESC LIMIT 10"
+    assert way(first, 1_000).whole
+    assert not way(first, 1_000_000).whole
+    assert way(f"{first} OFFSET 5", 1_000_000).whole, "what is before its first row is not known, and all is read twice"
+
+
 def test_what_did_not_change_takes_no_step() -> None:
     union = f"SELECT id, cid AS n FROM shop.orders UNION ALL SELECT id, count(*) FROM ({JOIN}) GROUP BY id"
     assert way(JOIN, 10_000).by_change < way(union, 10_000).by_change

@@ -2,7 +2,7 @@
 holds: whichever is about to cost less. Pure: the same sizes give the same way."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from firn_sql.views.algebra import Group, Join, Operator, Plan, Query, Scan, Sessions, Top, Union, Window, operators
@@ -45,7 +45,10 @@ def way_of(
     if not is_repeatable(plan, kinds):
         return Way(False, "sums of floating point go by the order of rows, and would differ each time")
     known = {name: Facts(one.rows, one.key) for name, one in facts.items()}
-    cost = estimate(plan, known, changed, sums=plan.sums)
+    root = plan.root
+    # First rows follow from those that the view has, as a rule: that all are read, should others come up, is no reason.
+    below = replace(plan, root=root.input) if isinstance(root, Top) and not root.offset else plan
+    cost = estimate(below, known, changed, sums=plan.sums)
     looked_through = sum(known[name].rows for name, ways in cost.by.items() for way in ways if way)
     by_change = _STEP * _steps(plan.root, changed) + sum(cost.reads.values()) + looked_through // _LOOKED_THROUGH
     whole = view + sum(known[one.source].rows for one in operators(plan.root) if isinstance(one, Scan))
