@@ -136,11 +136,13 @@ def main() -> None:
     flow.posting.start()
     plans, rounds = list(CHANGES.items()), list[dict[str, Any]]()
     moved = dict[str, dict[str, Any]]()
-    while flow.posting.is_alive() or (last := flow.round()) is not None:
-        if flow.posting.is_alive() and (last := flow.round()) is None:
+    while True:
+        is_alive = flow.posting.is_alive()
+        if (last := flow.round()) is None:
+            if not is_alive:
+                break
             time.sleep(0.1)
             continue
-        assert last is not None
         what = list(CHANGES)[last["map"] - 2] if rounds and last["map"] > rounds[-1]["map"] else None
         rounds.append(told(who="round", what=what, **last))
         if what:
