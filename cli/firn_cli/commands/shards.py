@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="shards",
-    help="The shards of tables: list, split, merge, move and rebalance.",
+    help="The shards of tables: list, split, merge and move.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -46,7 +46,7 @@ def list_shards(
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
 ) -> None:
-    """List shards with their values, rows and sizes, by the newest map."""
+    """List shards with their values, rows and sizes. By the newest map."""
     from firn.log import published_configs, shard_maps
     from firn.tables import shard_changes
     from firn_lake.catalogs.reading_catalog import to_read
@@ -166,7 +166,7 @@ def rebalance(
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
 ) -> None:
-    """Split large and busy shards, and merge small neighbours, each at most once. --dry-run says what that costs."""
+    """Split large and busy shards, merge small neighbours. Each at most once; --dry-run says what that costs."""
     from firn.tables import shard_rebalance
     from firn_lake.sharded.shard_loads import ShardColumns, loads_of
 
@@ -194,7 +194,7 @@ def rebalance(
 
 @app.command("undo")
 def undo(table: Whole, dry_run: DryRun = False, folder: Dir = DEFAULT_DIR, as_json: Json = False) -> None:
-    """Take back what was changed in the map and no row has moved by yet."""
+    """Take back a change of the map by which no row has moved."""
     from firn.log import cuts, epochs
     from firn.tables import shard_changes
 
@@ -216,7 +216,7 @@ def undo(table: Whole, dry_run: DryRun = False, folder: Dir = DEFAULT_DIR, as_js
 
 @app.command("remove-former")
 def remove_former(table: Whole, dry_run: DryRun = False, folder: Dir = DEFAULT_DIR, as_json: Json = False) -> None:
-    """Remove tables that were shards, once nothing that can be read names them. Their files go for good."""
+    """Remove tables that were shards and are read no more. Their files go for good."""
     from firn.config.whole_tables import whole_tables
     from firn.tables.snapshot_history import NoSuchMoment
     from firn_lake.catalogs.stack_catalog import catalog_of
