@@ -300,6 +300,16 @@ MUTANTS: Final = (
         ("tests/unit/config/test_epoch_limits.py::test_a_batch_larger_than_an_epoch_goes_alone",),
     ),
     Mutant(
+        "a flush leaves what waits for another's sake",
+        "layers/core/python/firn/dispatch/dispatcher.py",
+        "None if whole else self.terms.lane",
+        "self.terms.lane",
+        (
+            "tests/unit/dispatch/test_dispatcher.py::"
+            "test_in_lanes_one_epoch_is_sealed_at_a_time_and_a_flush_seals_all_there_is",
+        ),
+    ),
+    Mutant(
         "a writer's batch goes before an older one of its own that waits",
         "layers/core/python/firn/config/epoch_limits.py",
         "fits = waiting.isdisjoint(mine) and all(",
