@@ -9,7 +9,7 @@ The embedded stack. All tables get twenty rows and are committed first.
 `windows`: ten requests a second. In each ten seconds the changes are of 40 tables: of one that always changes, and of
 39 others, each of which sends a fiftieth of what that one does. `all`: ten changes of every table, at once. `flood`:
 ten changes of one table every two seconds, first `alone`, then `beside` another that sends all that it has as fast as
-it is taken.
+it is taken; both are writers of the stream.
 
 `table`: seconds from acceptance to the snapshot of the change's table; `others`: the same without the one that always
 changes; `cut`: to the cut that has it. `ingest`: seconds until a request was answered; `fresh`: those of a fresh read
@@ -55,6 +55,7 @@ _SETUP: Final = 1_800.0
 _OF_EACH: Final = 10  # changes of a table at once
 _EVERY, _ALONE, _LOOK = 2.0, 30.0, 1.0  # seconds: between two posts, of posts alone, between two reads
 _DISPATCHES: Final = 5
+WHO: Final = ("whole", "busy", "quiet")  # who may post all of the stream, and its writers
 
 
 class Changes:
@@ -90,10 +91,10 @@ def bodies(changes: Changes, tables: int, seconds: float, rate: int) -> Iterator
         yield b"".join(map(changes.next, chosen))
 
 
-def prepare(stack: Stack, tables: int) -> Changes:
-    """All tables with their rows, committed. -> what changes them."""
+def prepare(stack: Stack, tables: int, who: str = "") -> Changes:
+    """All tables with their rows, committed. -> what changes them. `who`: as for sender."""
     changes = Changes(tables)
-    with StreamClient(stack.url) as client:
+    with sender(stack, who) as client:
         keys = [(t, t + tables * row) for t in range(tables) for row in range(_ROWS)]
         for first in range(0, len(keys), _AT_ONCE):
             body = b"".join(changes.change(t, "c", key) for t, key in keys[first : first + _AT_ONCE])
@@ -156,7 +157,7 @@ def loaded(stack: Stack, work: Path, tables: int, requests: Iterable[bytes]) -> 
 
 def flooded(stack: Stack, work: Path, tables: int, flood: int) -> dict[str, Any]:
     """Ten changes of one table every two seconds, alone and beside a flood of another's. -> how old they were."""
-    changes, found, lock = prepare(stack, tables), dict[str, Any](), threading.Lock()
+    changes, found, lock = prepare(stack, tables, "whole"), dict[str, Any](), threading.Lock()
     store = stack.store()
 
     def made(table: int, count: int) -> bytes:
@@ -164,7 +165,7 @@ def flooded(stack: Stack, work: Path, tables: int, flood: int) -> dict[str, Any]
             return b"".join(changes.next(table) for _ in range(count))
 
     def few(until: Callable[[], bool]) -> None:
-        with StreamClient(stack.url) as client:
+        with sender(stack, "quiet") as client:
             while not until():
                 client.post(STREAM, made(1, _OF_EACH), key=f"few-{time.time()}")
                 time.sleep(_EVERY)
@@ -190,9 +191,32 @@ def flooded(stack: Stack, work: Path, tables: int, flood: int) -> dict[str, Any]
 
 def pour(stack: Stack, made: Callable[[int], bytes], count: int) -> None:
     """So many changes, as fast as they are taken."""
-    with StreamClient(stack.url) as client:
+    with sender(stack, "busy") as client:
         for first in range(0, count, _AT_ONCE):
             client.post(STREAM, made(min(_AT_ONCE, count - first)), key=f"flood-{first}")
+
+
+def sender(stack: Stack, who: str) -> StreamClient:
+    """A client of the stream: one of WHO, "" where it asks for nothing."""
+    if not who:
+        return StreamClient(stack.url)
+    headers = {} if who == "whole" else {"x-firn-writer": who}
+    return StreamClient(stack.url, headers=headers, secret=key_of(who))
+
+
+def key_of(who: str) -> str:
+    """Its API key."""
+    return (who * 20)[:40]
+
+
+def with_writers(text: str, keys: Path) -> str:
+    """A firn.yaml whose stream has writers. `keys`: a folder for their secrets."""
+    keys.mkdir(parents=True, exist_ok=True)
+    for who in WHO:
+        (keys / who).write_text(key_of(who))
+    auth = {who: f"auth: {{by: api_key, secret: 'file:{keys}/{who}'}}" for who in WHO}
+    writers = ", ".join(f"{who}: {{{auth[who]}}}" for who in WHO if who != "whole")
+    return text.replace("    tables:", f"    {auth['whole']}\n    writers: {{{writers}}}\n    tables:", 1)
 
 
 def look(work: Path, tables: int, looks: list[tuple[float, int]], over: threading.Event) -> None:
@@ -286,6 +310,7 @@ def main() -> None:
     given = arguments.parse_args()
     text = CONFIG.replace("    tables:", "    commit: {every: 1s}\n    tables:")
     work = given.work.absolute()
+    text = with_writers(text, work.with_suffix(".keys")) if given.case == "flood" else text
     with embedded_stack(work, text) as stack:
         if given.case == "all":
             found = all_at_once(stack, work, given.tables)

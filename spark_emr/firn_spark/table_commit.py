@@ -39,7 +39,6 @@ from firn_spark.pipelines.feed_columns import FeedColumns
 from firn_spark.tables.alterations import repartition
 from firn_spark.tables.evolve import FORMAT_VERSION, Table, Tables
 from firn_spark.tables.fence import LostRace, unmoved
-from firn_spark.tables.metadata_cache import KNOWN
 from firn_sql.feed_plan import FeedPlan
 
 
@@ -129,12 +128,6 @@ class TableCommit:
             if context.letters:
                 written = write_rejects(context.store, context.stream, self.target.name, context.epochs, rows)
                 outcome.dead_new = together(outcome.dead_new, by_table(written))
-
-    def landed(self, table: Table) -> None:
-        """Tells the outcome how the table is after its commit. A commit of Iceberg's ends by a look at the table."""
-        state = KNOWN.state_of(self.context.spark, table.java, table.branch)
-        self.outcome.snapshot_id = state.snapshot_id
-        self.outcome.state = state if table.branch is None else None
 
     def is_empty(self, good: int) -> bool:
         """Whether there is no table and nothing that one could be made from: `good` changes. The outcome says so."""

@@ -618,6 +618,16 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        "a cut tells of a table by an earlier of its commits",
+        f"{_CORE}/commit/cut_writer.py",
+        "outcome.state for outcome in outcomes}",
+        "outcome.state for outcome in outcomes if outcome.state}",
+        (
+            "tests/unit/log/test_landed_states.py::"
+            "test_of_a_table_whose_last_outcome_says_nothing_the_catalog_is_asked",
+        ),
+    ),
+    Mutant(
         "a cut makes another deployment's table ours",
         f"{_CORE}/commit/cut_writer.py",
         "if name in work.states and name not in work.foreign}",

@@ -300,6 +300,33 @@ MUTANTS: Final = (
         ("tests/unit/config/test_epoch_limits.py::test_a_batch_larger_than_an_epoch_goes_alone",),
     ),
     Mutant(
+        "a flush leaves what waits for another's sake",
+        "layers/core/python/firn/dispatch/dispatcher.py",
+        "None if whole else self.terms.lane",
+        "self.terms.lane",
+        (
+            "tests/unit/dispatch/test_dispatcher.py::"
+            "test_in_lanes_one_epoch_is_sealed_at_a_time_and_a_flush_seals_all_there_is",
+        ),
+    ),
+    Mutant(
+        "a writer's batch goes before an older one of its own that waits",
+        "layers/core/python/firn/config/epoch_limits.py",
+        "fits = waiting.isdisjoint(mine) and all(",
+        "fits = all(",
+        ("tests/unit/config/test_epoch_limits.py::test_behind_a_batch_of_two_writers_that_waits_both_wait",),
+    ),
+    Mutant(
+        "what waits for its writer's sake is forgotten once newer batches are sealed",
+        _EPOCHS,
+        "for batch in (newest, epoch.waits) if batch)",
+        "for batch in (newest,) if batch)",
+        (
+            "tests/unit/log/test_epochs.py::"
+            "test_what_waits_for_its_writers_sake_is_found_however_far_later_epochs_reach",
+        ),
+    ),
+    Mutant(
         "a batch larger than an epoch is never taken",
         "layers/core/python/firn/config/epoch_limits.py",
         "if count and (size > self.bytes or events > self.events):",

@@ -35,6 +35,7 @@ from firn_spark.merge.survey import Survey
 from firn_spark.table_commit import TableCommit
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Table
+from firn_spark.tables.metadata_cache import KNOWN
 
 Letters = Mapping[ChangeId, Why]
 _TOO_OLD = (
@@ -136,7 +137,7 @@ class DriverEngine:
         outcome.superseded = told - outcome.merged
         one.at("writing")
         append_commit.apply(context.spark, table, new, one.plan.columns, one.summary(), one.appending.own)
-        one.landed(table)
+        landed(one, table)
 
     def _bury_late(self, one: TableCommit, mine: Part, keys: Collection[Key], floor: bytes) -> None:
         """Changes of these keys, which the memory no longer reaches back to. Decoded again, with their batches: this is
@@ -272,7 +273,14 @@ def land(
     one.at("committing")
     outcome.way |= written.way
     by_rows.land(context.spark, ready.table, written, ready.snapshot, {**one.summary(), **told}, context.stream)
-    one.landed(ready.table)
+    landed(one, ready.table)
+
+
+def landed(one: TableCommit, table: Table) -> None:
+    """Tells the outcome how the table is after its commit: Iceberg ends each by a look at it."""
+    state = KNOWN.state_of(one.context.spark, table.java, table.branch)
+    one.outcome.snapshot_id = state.snapshot_id
+    one.outcome.state = state if table.branch is None else None
 
 
 def ignored(one: TableCommit, seen: Survey) -> int:

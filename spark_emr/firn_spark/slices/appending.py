@@ -19,7 +19,7 @@ from firn.changes.metadata_columns import APPEND_METADATA
 from firn.changes.positions import WIDTH
 from firn.commit.staged_changes import Change
 from firn_spark.arrow import kept
-from firn_spark.driver.engine import Letters, unmoved
+from firn_spark.driver.engine import Letters, landed, unmoved
 from firn_spark.files import row_lookup
 from firn_spark.files.row_lookup import Files, Wanted
 from firn_spark.files.write import Layout, data_files, layout_of, rows_of, write_rows
@@ -166,7 +166,7 @@ def append(one: TableCommit, read: Read, bury: Callable[[TableCommit, Sequence[C
     with outcome.stage("commit"):
         files = data_files(spark, table, [*(file for files, _ in found for file in files), *more])
         append_commit.land(spark, table, files, one.summary(), context.stream)
-    one.landed(table)
+    landed(one, table)
 
 
 def _slicing(one: TableCommit, mine: DataFrame, most_events: int, most_bytes: int) -> Slicing[_Seen]:

@@ -39,6 +39,22 @@ def test_changes_wait_for_the_streams_commit_interval_unless_they_are_many_or_fl
     assert sealed(timedelta(0), five_minutes, force=True) == (1,)
 
 
+def test_in_lanes_one_epoch_is_sealed_at_a_time_and_a_flush_seals_all_there_is() -> None:
+    """What waits for another's sake is in the next epoch, together with what has come by then."""
+
+    def sealed(*, force: bool) -> tuple[MemoryStore, Dispatched]:
+        store = MemoryStore()
+        for _ in range(3):
+            stage(store)
+        return store, dispatch(store, "shop", None, now=NOW + MINUTE, terms=Terms(CONFIG.sha, lane=1), force=force)
+
+    store, done = sealed(force=False)
+    assert (done.sealed, done.batches) == ((1,), 1)
+    again = dispatch(store, "shop", None, now=NOW + 2 * MINUTE, terms=Terms(CONFIG.sha, lane=1), overlap=epochs.RECENT)
+    assert (again.sealed, again.batches) == ((2,), 1)
+    assert sealed(force=True)[1].batches == 3
+
+
 def test_with_nothing_staged_nothing_is_sealed_and_nothing_started() -> None:
     store, jobs = MemoryStore(), ListOfJobs()
     assert run(store, jobs) == Dispatched("shop")

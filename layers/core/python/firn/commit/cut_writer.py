@@ -33,7 +33,7 @@ def write_cut(
     """
     if work.before is not None and work.last <= work.before.n:
         return
-    states = dict(work.states) | _landed(work, outcomes)
+    states = dict(work.states) | landed(work, outcomes)
     if any(state.progress(work.stream) > work.last for state in states.values() if state):
         return
     there = {name: state for name, state in states.items() if state and state.snapshot_id is not None}
@@ -66,7 +66,7 @@ def write_cut(
     )
 
 
-def _landed(work: Work, outcomes: Sequence[Outcome]) -> dict[TableName, TableState | None]:
+def landed(work: Work, outcomes: Sequence[Outcome]) -> dict[TableName, TableState | None]:
     """The tables that were committed to, as the last commit to each left it, or as the catalog has it now."""
     last = {TableName.parse(outcome.table): outcome.state for outcome in outcomes}
     mine = {name: state for name, state in last.items() if name in work.states and name not in work.foreign}
