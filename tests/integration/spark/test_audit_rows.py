@@ -193,6 +193,7 @@ def test_a_sample_takes_the_same_rows_of_both_and_its_seed_says_which(lake: Make
         assert one.surplus == 0
 
 
+@long_only  # tests/property/test_audit_rows.py balances such histories, and the others here those of real tables
 def test_a_table_that_is_right_balances_whatever_it_went_through(spark: SparkSession, tmp_path: Path) -> None:
     made = Lake(spark, tmp_path, config("key: [id], columns: {w: int}"))
     made.land([event("c", 10 + n, {"id": n, "v": "a", "n": n, "w": n}) for n in range(5)])

@@ -113,7 +113,7 @@ def test_every_cut_is_what_fold_places_under_its_map_whoever_dies(
 ) -> None:
     dice = random.Random(f"maps {seed}")
     lake = lake_of(spark, tmp_path, KINDS[seed % len(KINDS)])
-    events = told(seed, 300 if LONG else 60, 8)
+    events = told(seed, 300 if LONG else 40, 8)
 
     def another_map() -> bool:
         return dice.random() < 0.5 and random_change(lake, dice, events)

@@ -173,7 +173,7 @@ def come_out_the_same(
 ) -> None:
     dice = random.Random(seed)
     print(f"FIRN_SEED={seed}")
-    told = history(seed, 120, 6) + of_two_keys(seed, 30)
+    told = history(seed, times(80, 120), 6) + of_two_keys(seed, 30)
     delivered = told + dice.choices(told, k=len(told) // 3)
     dice.shuffle(delivered)
     ways = Ways(spark, folder, monkeypatch, dice, configuration)

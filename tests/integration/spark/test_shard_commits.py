@@ -20,7 +20,7 @@ from tests.integration.spark.dying_jobs import delivered, let_go
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import event
 from tests.integration.spark.test_specification import change, history
-from tests.soak import LONG, SEED, few_cases, long_only
+from tests.soak import LONG, SEED, long_only
 
 pytestmark = pytest.mark.spark
 
@@ -146,7 +146,7 @@ def as_one(lake: Lake) -> list[dict[str, Any]]:
     return whole.sql(f"SELECT * FROM {lake.stream}.orders ORDER BY id").pylist()
 
 
-@few_cases(1)
+@long_only  # test_changing_shards.py does the same under maps that change
 @pytest.mark.parametrize("seed", range(SEED, SEED + (24 if LONG else 2)))
 def test_every_cut_is_what_fold_places_whoever_dies(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int

@@ -400,6 +400,7 @@ def moments(monkeypatch: pytest.MonkeyPatch) -> Moments:
     return watched(monkeypatch)
 
 
+@long_only  # tests/model/test_views.py has such histories, and test_views.py one with real tables
 @pytest.mark.parametrize("seed", seeds(1, 30))
 def test_whatever_happens_each_view_is_its_query(
     spark: SparkSession, tmp_path: Path, moments: Moments, seed: int

@@ -107,6 +107,7 @@ def test_queries_as_people_write_them(spark: SparkSession, tmp_path: Path, seed:
     histories(spark, tmp_path, dice.sample(QUERIES, times(5, len(QUERIES))), dice)
 
 
+@long_only  # tests/property/test_views.py draws them too
 @given(some=st.lists(queries(), min_size=5, max_size=5), seed=st.integers(0, 2**32))
 @settings(max_examples=times(1, 40), deadline=None, suppress_health_check=list(HealthCheck))
 def test_random_queries(
