@@ -14,7 +14,7 @@ from hypothesis import settings
 
 SEED: Final = int(os.environ.get("FIRN_SEED", "1"))
 _HOMES: Final = ("driver", "slices")
-_SLICES_TURN: Final = 8
+_SLICES_TURN: Final = 16
 LONG: Final = bool(os.environ.get("FIRN_SOAK"))
 MUTANTS: Final = bool(os.environ.get("FIRN_MUTANTS"))
 
@@ -48,7 +48,7 @@ def few_cases(most: int) -> pytest.MarkDecorator:
 def in_turn(tests: Iterable[pytest.Item]) -> None:
     """A test in both homes of the engine takes place in one of them in CI, by turns, and with other parameters each of
     their values does; in `make soak` and for a mutant, in both. On a Hive Metastore, which CI has none of, in both.
-    Slices cost four times as much: theirs is each eighth turn.
+    Slices cost four times as much: theirs is each sixteenth turn.
 
     Of what is left, `few_cases` leaves as many.
 

@@ -56,6 +56,7 @@ def fresh(streams: Streams) -> list[dict[str, Any]]:
     return where.read(fresh=True, metadata=True).pylist()
 
 
+@long_only  # tests/model/test_appending.py has the same histories
 @pytest.mark.parametrize("seed", seeds(1, 60))
 def test_two_streams_into_one_append_table_shuffled_doubled_split_truncated_and_killed_equal_the_specification(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int

@@ -21,7 +21,7 @@ from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_audit import audited
 from tests.integration.spark.test_commit import letters
 from tests.property.test_event_histories import EMITTERS, requests_of, shown
-from tests.soak import seeds
+from tests.soak import long_only, seeds
 
 pytestmark = pytest.mark.spark
 
@@ -33,6 +33,7 @@ def of(rows: Iterable[Mapping[str, Any]]) -> Any:
     return shown({(row["_id"],): row for row in rows}, EMITTER)
 
 
+@long_only  # tests/property/test_patches.py replays such updates in any order and split
 @HOMES
 @pytest.mark.parametrize("seed", seeds(1, 20))
 def test_a_collection_is_the_sources_without_its_documents(

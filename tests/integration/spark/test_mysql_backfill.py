@@ -15,6 +15,7 @@ from firn.log.batches import FORMAT
 from firn_spark import backfill_job
 from tests.integration.spark.spark_lake import Lake
 from tests.mariadb import mariadb
+from tests.soak import long_only
 
 CONFIG = """
 streams:
@@ -35,6 +36,7 @@ def event(place: str, op: str, row: dict[str, Any]) -> dict[str, Any]:
     return {"op": op, "source": source | {"file": at.file, "pos": at.offset, "row": 0}, **told}
 
 
+@long_only  # tests/integration/backfill/test_mysql_chunks.py has the rule, test_backfill.py the chunks by Spark
 @pytest.mark.spark
 def test_reads_stand_between_changes_and_a_replaced_servers_rows_replace(lake: Lakes) -> None:
     with mariadb("shop") as server:

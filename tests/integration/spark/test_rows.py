@@ -19,7 +19,7 @@ from firn.log import published_configs
 from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import START, Lake, ndjson
 from tests.integration.spark.test_commit import letters
-from tests.soak import few_cases, seeds
+from tests.soak import few_cases, long_only, seeds
 
 pytestmark = pytest.mark.spark
 
@@ -106,6 +106,7 @@ def test_an_append_table_has_each_row_of_each_request(
     assert len({row["_firn_id"] for row in found}) == 4
 
 
+@long_only  # test_lake_contract.py: a dead letter gives no column another type
 @HOMES
 def test_what_can_not_be_placed_gives_no_column_another_type(
     lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch, home: str

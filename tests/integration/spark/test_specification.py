@@ -155,7 +155,7 @@ def test_several_source_tables_of_one_table_truncated_in_between_equal_the_speci
 ) -> None:
     """A truncate empties its own source table of the mirror, whatever comes late and whenever the job is killed; each
     row says of which it is. The append table that another stream makes of the same events has each once."""
-    told = history(seed, 40 if LONG else 24, 5, "abc", truncates=2)
+    told = history(seed, 40 if LONG else 16, 5, "abc", truncates=2)
     dice = random.Random(seed)
     delivered = told + dice.choices(told, k=len(told) // 3)
     # The second half comes more or less in order: a range of which nothing is late is another way.

@@ -1,6 +1,5 @@
 """A consumer in a process of its own, killed with SIGKILL while commits go on, takes each change once."""
 
-import os
 import random
 import signal
 import sqlite3
@@ -13,7 +12,8 @@ from pathlib import Path
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
 
-SEED = int(os.environ.get("FIRN_SEED", "1"))
+from tests.soak import SEED, times
+
 ITEMS = pa.schema([("id", pa.int64()), ("name", pa.string())])
 # Each statement fails on a change that was taken before: an insert of what is there, an update of what is otherwise.
 CONSUMER = """
@@ -56,7 +56,7 @@ def test_a_killed_consumer_takes_each_change_once(catalog: Catalog, tmp_path: Pa
             "CREATE TABLE log (change TEXT); CREATE TABLE cursor (at TEXT); INSERT INTO cursor VALUES (NULL)"
         )
     there: dict[int, str] = {}
-    for _ in range(4):
+    for _ in range(times(2, 4)):
         consumer = subprocess.Popen(
             [sys.executable, "-c", CONSUMER, str(tmp_path), str(copy)],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
