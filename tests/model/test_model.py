@@ -449,4 +449,4 @@ def chosen_surely(among: list[T], pick: int) -> T:
 
 
 TestFirn = Firn.TestCase
-TestFirn.settings = settings(max_examples=examples(30, 60), stateful_step_count=50)
+TestFirn.settings = settings(max_examples=examples(15, 60), stateful_step_count=50)

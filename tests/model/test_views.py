@@ -393,7 +393,7 @@ def test_audits_and_cuts_know_no_view() -> None:
 STEPS = ["order", "customer", "delete", "work", "die", "sql", "slow", "rollback", "release", "fail"]
 
 
-@settings(max_examples=examples(10), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(5, 10), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.sampled_from([TOGETHER, APART]), st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 400)), max_size=14)
 )

@@ -14,6 +14,7 @@ from pyiceberg.schema import Schema, assign_fresh_schema_ids
 
 from firn_lake.schemas.arrow_schemas import BadArrowType, to_arrow, to_iceberg
 from firn_lake.schemas.arrow_values import to_stored
+from tests.soak import times
 
 PRIMITIVES: list[t.IcebergType] = [
     t.BooleanType(), t.IntegerType(), t.LongType(), t.FloatType(), t.DoubleType(), t.DateType(),
@@ -56,7 +57,7 @@ def schemas(draw: st.DrawFn) -> Schema:
 
 
 @given(schemas())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=times(30, 2_000, 60), deadline=None)
 def test_iceberg_to_arrow_to_iceberg_is_the_same(schema: Schema) -> None:
     written = pa.ipc.read_schema(to_arrow(schema).serialize())  # it survives a file, too
     again = to_iceberg(written, format_version=3)
@@ -118,7 +119,7 @@ FORMS = st.sampled_from(["", "list", "large", "view", "fixed", "struct", "map"])
 
 
 @given(st.sampled_from(BACK), FORMS, FORMS, st.booleans())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=times(80, 5_000, 200), deadline=None)
 def test_arrow_to_iceberg_to_arrow_loses_only_what_is_listed(
     pair: tuple[pa.DataType, pa.DataType], inner: str, outer: str, nullable: bool
 ) -> None:
@@ -206,7 +207,7 @@ PLAIN = [
 
 
 @given(st.data(), st.sampled_from(PLAIN), FORMS, st.integers(0, 2))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=times(60, 5_000, 150), deadline=None)
 def test_values_are_stored_as_they_were(data: st.DataObject, kind: pa.DataType, form: str, first: int) -> None:
     of_kind = values(kind.value_type if pa.types.is_dictionary(kind) else kind)
     one: st.SearchStrategy[Any] = st.none() | of_kind

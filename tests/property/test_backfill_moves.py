@@ -206,7 +206,7 @@ class History:
         return source, table([*self.reads, *streamed(self.database, self.slot)])
 
 
-@settings(max_examples=times(33, 20_000, 300), deadline=None)
+@settings(max_examples=times(17, 20_000, 300), deadline=None)
 @given(st.sets(st.sampled_from(KEYS)), st.lists(steps, min_size=9, max_size=9), st.booleans())
 def test_a_moved_row_has_its_large_value_wherever_chunks_are_read(
     before: set[int], written: list[list[Step]], backwards: bool

@@ -163,7 +163,7 @@ def batches(draw: Any, columns: list[Column]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, READ_SCHEMA)
 
 
-@settings(max_examples=times(33, 5_000, 300))
+@settings(max_examples=times(17, 5_000, 300))
 @given(st.data(), SETTINGS, st.sampled_from(DECODERS), st.booleans())
 def test_whatever_the_images_hold_columns_say_what_rows_say(
     data: Any, settings: DecodeSettings, decoder: Callable[[Decoding], Decoder], snapshot_reads: bool
@@ -184,7 +184,7 @@ KIND_AND_TIME = st.tuples(
 )
 
 
-@settings(max_examples=times(66, 5_000, 500))
+@settings(max_examples=times(33, 5_000, 500))
 @given(st.data(), KIND_AND_TIME)
 def test_a_column_of_one_class_is_what_its_cells_are(data: Any, drawn: tuple[Type, int | None, Any, bool]) -> None:
     kind, precision, time, any_source = drawn

@@ -10,6 +10,7 @@ from firn.changes.merge.fold import LOADED, Key, Row, RowChange, fold
 from firn.changes.positions import RANK
 from tests.memory_table import MemoryTable
 from tests.property.test_fold import Source, histories
+from tests.soak import times
 
 
 def delivered(batches: Iterable[list[RowChange]], table: MemoryTable | None = None) -> Mapping[Key, Row]:
@@ -63,7 +64,9 @@ def test_one_change_at_a_time_backwards(source: Source, data: st.DataObject) -> 
     assert delivered([[change] for change in reversed(source.log)]) == fold({}, source.log).rows
 
 
-@settings(max_examples=max(600, settings().max_examples))  # few of these histories need the row that a delete took
+@settings(
+    max_examples=max(times(200, 600, 600), settings().max_examples)
+)  # few of these histories need the row that a delete took
 @given(histories(), st.data())
 def test_what_comes_in_order_on_a_table_older_than_the_log_needs_only_its_rows(
     source: Source, data: st.DataObject

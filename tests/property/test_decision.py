@@ -37,7 +37,7 @@ from tests.memory_table import MemoryTable
 from tests.property.random_histories import COLUMNS, change, order
 from tests.soak import LONG, times
 
-CASES = times(250, 50_000, 2_500)
+CASES = times(160, 50_000, 2_500)
 RARE = (1_001_679,)  # a key that only the log can tell is in a slice
 TYPES = (Column("k", parse("long")), *(Column(name, parse("string")) for name in COLUMNS))
 KINDS = ("truncate", "delete", "create", "gaps", "move", "copy", "alike", "update")

@@ -110,7 +110,7 @@ def expected(rows: Sequence[dict[str, Any]]) -> dict[int, Any]:
     return {row["id"]: row.get("x", DEFAULT) for row in rows}
 
 
-@settings(max_examples=times(20, 3_000, 150), deadline=None)
+@settings(max_examples=times(10, 3_000, 150), deadline=None)
 @given(st.data(), st.lists(ROWS, max_size=8), st.lists(ROWS, max_size=8))
 def test_rows_from_before_the_column_and_changes_that_do_not_name_it_have_its_default(
     data: st.DataObject, early: list[dict[str, Any]], later: list[dict[str, Any]]
@@ -127,7 +127,7 @@ def test_rows_from_before_the_column_and_changes_that_do_not_name_it_have_its_de
         assert ("x", "int", DEFAULT, DEFAULT) in table.told()
 
 
-@settings(max_examples=times(13, 3_000, 100), deadline=None)
+@settings(max_examples=times(7, 3_000, 100), deadline=None)
 @given(st.data(), st.lists(ROWS, min_size=1, max_size=10))
 def test_the_table_is_the_same_however_its_changes_are_split(data: st.DataObject, rows: list[dict[str, Any]]) -> None:
     whole, other = Table(), Table()
@@ -139,7 +139,7 @@ def test_the_table_is_the_same_however_its_changes_are_split(data: st.DataObject
     assert other.told() == whole.told()
 
 
-@settings(max_examples=times(13, 3_000, 100), deadline=None)
+@settings(max_examples=times(7, 3_000, 100), deadline=None)
 @given(st.data(), st.lists(ROWS, min_size=1, max_size=6), st.lists(ROWS, min_size=1, max_size=6))
 def test_another_default_is_for_changes_from_then_on_and_changes_no_row(
     data: st.DataObject, early: list[dict[str, Any]], later: list[dict[str, Any]]

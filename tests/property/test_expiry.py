@@ -91,7 +91,7 @@ def left(snapshots: Snapshots, found: Plan) -> Snapshots:
 
 
 @given(steps, policies, st.dictionaries(st.sampled_from(STREAMS), st.integers(0, 60)), st.sets(st.integers(1, 120)))
-@settings(max_examples=times(33, 5_000, 300), deadline=None)
+@settings(max_examples=times(17, 5_000, 300), deadline=None)
 def test_from_every_snapshot_that_stays_all_is_told_as_before(
     some: list[tuple[str, int]], policy: Expiry, counted: dict[str, int], named: set[int]
 ) -> None:

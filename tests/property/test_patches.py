@@ -261,7 +261,7 @@ _BASES = st.sampled_from(
 )
 
 
-@settings(max_examples=times(50, 20_000, 400))
+@settings(max_examples=times(25, 20_000, 400))
 @given(_BASES, st.lists(steps(), max_size=8))
 def test_steps_one_by_one_are_byte_for_byte_what_all_of_them_from_the_start_make(
     base: str | None, told: list[str]

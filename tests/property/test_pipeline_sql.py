@@ -142,7 +142,7 @@ def in_plain_types(rows: list[dict[str, Any]]) -> str:
     return repr([{name: value for name, value in row.items() if name != NOW} for row in rows])
 
 
-@settings(max_examples=times(20, 3_000, 60), deadline=None)
+@settings(max_examples=times(10, 3_000, 60), deadline=None)
 @given(sql=QUERIES, rows=st.lists(ROWS, min_size=1, max_size=6), cuts=st.sets(st.integers(0, 6), max_size=3))
 def test_it_gives_what_duckdb_gives_of_each_row_alone(sql: str, rows: list[dict[str, Any]], cuts: set[int]) -> None:
     times_ = [dt.datetime(2025, 1, 1, tzinfo=dt.UTC) + dt.timedelta(hours=hour) for hour in range(len(rows))]

@@ -73,7 +73,7 @@ def both_ways(staged: Staged, places: Sequence[int], decoder: Decoder) -> tuple[
     return len(plain), len(expected)
 
 
-@settings(max_examples=times(20, 5_000))
+@settings(max_examples=times(10, 5_000, 20))
 @given(st.data(), SETTINGS, st.sampled_from(DECODERS), st.booleans())
 def test_whatever_the_images_hold_plain_changes_say_what_rows_say(
     data: Any, settings: DecodeSettings, decoder: Callable[[Decoding], Decoder], snapshot_reads: bool

@@ -7,9 +7,9 @@ import random
 from firn.changes.merge.fold import RowChange, fold
 from tests.memory_table import MemoryTable
 from tests.property.random_histories import Case, case
-from tests.soak import LONG
+from tests.soak import LONG, times
 
-CASES = 1_000_000 if LONG else 4_000
+CASES = times(2_000, 1_000_000, 4_000)
 
 
 def check(one: Case) -> None:

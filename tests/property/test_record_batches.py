@@ -107,7 +107,7 @@ VALUES = st.one_of(
 )
 
 
-@settings(max_examples=times(26, 5_000, 200))
+@settings(max_examples=times(13, 5_000, 200))
 @given(st.lists(VALUES, min_size=1, max_size=5), st.lists(st.none() | VALUES, min_size=5, max_size=5))
 def test_no_bytes_make_a_delivery_crash_and_each_record_has_its_account(
     values: list[bytes], keys: list[bytes | None]

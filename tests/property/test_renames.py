@@ -18,6 +18,7 @@ from firn.config.partitions import Partition
 from firn.tables.planning import KeyChanged, plan_columns
 from firn.tables.renames import RENAMES, Renames, renames_of
 from tests.property.test_columnar import READ_SCHEMA, by_columns, one_by_one
+from tests.soak import times
 
 SETTINGS = DecodeSettings()
 RENAMED = Renames({"now": ("then", "first"), "other": ("was",)})
@@ -53,7 +54,7 @@ ROWS = st.fixed_dictionaries({"id": st.integers(1, 3)}, optional=dict.fromkeys(N
 
 @pytest.mark.parametrize("odd_names", [False, True])
 @given(st.lists(st.tuples(st.sampled_from("cur"), ROWS, st.none() | ROWS), min_size=1, max_size=5))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=times(60, 5_000, 150), deadline=None)
 def test_a_change_says_the_same_under_whichever_name(odd_names: bool, rows: list[Any]) -> None:
     columns = COLUMNS if odd_names else tuple(column for column in COLUMNS if '"' not in column.name)
     plan = RENAMED.told(plan_columns(columns, (), ()))

@@ -36,7 +36,7 @@ def database() -> duckdb.DuckDBPyConnection:
     return duckdb.connect()
 
 
-@settings(max_examples=times(33, 5_000, 200), deadline=None)
+@settings(max_examples=times(17, 5_000, 200), deadline=None)
 @given(CONDITIONS, ROWS)
 def test_a_condition_is_true_where_it_is_in_duckdb(text: str, row: dict[str, object]) -> None:
     kinds = json.dumps({"n": "DECIMAL(38,2)", "m": "DECIMAL(38,2)", "s": "VARCHAR", "t": "VARCHAR", "b": "BOOLEAN",

@@ -86,7 +86,7 @@ def as_json(row: dict[str, object]) -> bytes:
     return f"{{{', '.join(parts)}}}".encode()
 
 
-@settings(max_examples=times(133, 10_000, 300), deadline=None)
+@settings(max_examples=times(67, 10_000, 300), deadline=None)
 @given(st.lists(CONDITIONS, min_size=1, max_size=2), st.lists(ROWS, min_size=1, max_size=4))
 def test_a_condition_keeps_of_arrow_what_it_holds_of_json(texts: list[str], rows: list[dict[str, object]]) -> None:
     found = [parse(text) for text in texts]
@@ -128,7 +128,7 @@ PLACES = st.one_of(
 )
 
 
-@settings(max_examples=times(133, 5_000, 300), deadline=None)
+@settings(max_examples=times(67, 5_000, 300), deadline=None)
 @given(st.lists(PLACES, max_size=6))
 def test_a_secret_is_found_as_comparing_with_each_does(places: list[str]) -> None:
     known = SecretPlaces()
@@ -151,7 +151,7 @@ CALLERS = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=times(133, 5_000, 300), deadline=None)
+@settings(max_examples=times(67, 5_000, 300), deadline=None)
 @given(st.lists(st.lists(PATTERNS, min_size=1, max_size=2), max_size=3), CALLERS)
 def test_a_caller_is_found_as_comparing_with_each_does(patterns: list[list[str]], caller: str) -> None:
     readers = {

@@ -111,7 +111,7 @@ ROWS = st.lists(
 )
 
 
-@settings(max_examples=times(20, 5_000), deadline=None)
+@settings(max_examples=times(10, 5_000, 20), deadline=None)
 @given(
     rows=ROWS,
     kind=st.sampled_from(TYPES),

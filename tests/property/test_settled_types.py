@@ -140,7 +140,7 @@ def landed(config: StreamConfig, epochs: Sequence[Sequence[list[Raw]]]) -> tuple
     return state, dead
 
 
-@settings(max_examples=times(26, 3_000, 200), deadline=None)
+@settings(max_examples=times(13, 3_000, 200), deadline=None)
 @given(
     st.data(),
     st.lists(changes(), min_size=1, max_size=9),

@@ -15,7 +15,7 @@ from tests.memory_table import MemoryShard, MemoryTable
 from tests.property.random_shards import next_map, shard_case
 from tests.soak import LONG, times
 
-CASES = 200_000 if LONG else times(750, 1_500, 4_000)
+CASES = 200_000 if LONG else times(400, 1_500, 4_000)
 
 
 @dataclass

@@ -119,7 +119,7 @@ ORDERS = st.builds(
 )
 
 
-@settings(max_examples=times(66, 20_000, 600))
+@settings(max_examples=times(33, 20_000, 600))
 @given(staged(), ORDERS)
 def test_each_change_is_placed_as_it_is_alone(columns: dict[str, pa.Array], by: Order) -> None:
     lists = {name: columns[name].to_pylist() for name in (*PLACED_BY, "ts")}
@@ -131,7 +131,7 @@ def test_each_change_is_placed_as_it_is_alone(columns: dict[str, pa.Array], by: 
     assert all(array.type == CHANGES.field(name).type for name, array in found.items())
 
 
-@settings(max_examples=times(66, 20_000, 600))
+@settings(max_examples=times(33, 20_000, 600))
 @given(staged(), ORDERS)
 def test_a_table_is_told_of_what_its_rows_tell(columns: dict[str, pa.Array], by: Order) -> None:
     columns |= placing.placed(columns, 3, by, 1_000)
@@ -167,7 +167,7 @@ def body_of(columns: dict[str, pa.Array]) -> bytes:
     return bytes(sink.getvalue())
 
 
-@settings(max_examples=times(16, 5_000, 100))
+@settings(max_examples=times(8, 5_000, 100))
 @given(st.lists(st.tuples(staged(), st.integers(1, 2), st.integers(0, 1)), max_size=3), ORDERS)
 def test_requests_together_say_what_each_says_alone(
     drawn: list[tuple[dict[str, pa.Array], int, int]], by: Order
@@ -231,7 +231,7 @@ def test_texts_that_only_together_are_as_many_values_as_lines_are_read_one_by_on
         one = start + "".join(inner) + end
         other = '"x"' if start == "{" else "2"
         parts = [one, start + inner[0], other + end, one + one, "", f"{one}\n{one}"]
-        for some in product(parts, repeat=4):
+        for some in product(parts, repeat=times(3, 4, 4)):
             same_both_ways(changes_with(**({"order": [*some]} if start == "[" else {"after": [*some]})))
 
 

@@ -79,7 +79,7 @@ def as_told(made: Result, start: int = 0) -> list[tuple[int, int, str]]:
     return [(start + origin, number, repr(row)) for origin, number, row in each]
 
 
-@settings(max_examples=times(15, 3_000, 60), deadline=None)
+@settings(max_examples=times(8, 3_000, 60), deadline=None)
 @given(
     sql=queries(),
     clicks=rows(id=st.integers(-1, 9), cid=KEYS, t=WORDS, n=KEYS, l=LISTS),
@@ -150,7 +150,7 @@ def array_of(values: list[Decimal], kind: pa.DataType) -> pa.Array:
     return pa.array([int(one) for one in values] if pa.types.is_integer(kind) else values, kind)
 
 
-@settings(max_examples=times(26, 3_000, 60), deadline=None)
+@settings(max_examples=times(13, 3_000, 60), deadline=None)
 @given(
     kinds=st.tuples(*[DECIMALS.map(lambda one: pa.decimal128(*one)) | st.sampled_from([pa.int32(), pa.int64()])] * 2),
     values=st.lists(NUMBERS_OF_ALL_SIZES, max_size=9, unique=True),

@@ -24,7 +24,7 @@ from tests.property.test_audit_rows import WAYS, Damaged
 from tests.soak import times
 from tests.unit.audit.audited import row_audited
 
-CASES = times(500, 100_000)
+CASES = times(300, 100_000, 500)
 NAMES = ["k", "v", "w"]
 DAMAGES = ("lose", "double", "stale", "alter", "invent", "position", "adopt", "another")
 
@@ -148,7 +148,7 @@ def test_of_an_append_table_they_are_those_of_the_full_rule(deep: bool) -> None:
     assert settled > CASES
 
 
-@settings(max_examples=times(30, 5_000))
+@settings(max_examples=times(15, 5_000, 30))
 @given(
     seed=st.integers(0, 2**32), steps=st.lists(st.sampled_from(STEPS), min_size=5, max_size=30),
     way=st.sampled_from(WAYS), deep=st.booleans(),

@@ -22,6 +22,7 @@ from firn.changes.decode.texts import retyped, text_of, text_of_double
 from firn.changes.decode.types import INFERRED, Column, Type, parse, storable
 from firn.errors import EventError
 from firn.tables.planning import plan_columns
+from tests.soak import times
 
 SETTINGS = DecodeSettings()
 Field = dict[str, Any]
@@ -168,7 +169,7 @@ def shown(one: Any) -> Any:
     return repr(one).replace("-0.0", "0.0") if isinstance(one, float | list) else one  # NaN is not itself
 
 
-@settings(max_examples=400)
+@settings(max_examples=times(150, 20_000, 400))
 @given(st.lists(EVENTS, min_size=1, max_size=5), st.sets(st.integers(1, 4)))
 @example([(plain("float"), "0.1"), (plain("double"), "0.3"), (plain("string"), '"x"')], {1, 2})
 @example([(None, "1"), (None, "1.50"), (None, '"x"')], {1, 2})

@@ -75,7 +75,7 @@ QUERIES = [
 
 
 @given(query=queries(base=BASE), state=STATES, changes=CHANGES, moments=MOMENTS)
-@settings(max_examples=times(16, 20_000, 100), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=times(8, 20_000, 100), deadline=None, suppress_health_check=list(HealthCheck))
 def test_random_queries(query: tuple[str, Columns], state: State, changes: Any, moments: Moments) -> None:
     assume(ASKS.search(query[0]))
     check_refresh(query[0], state, changes, KNOWN, moments)
@@ -151,7 +151,7 @@ def test_the_time_is_the_moment_of_the_refresh(sql: str, state: State, moments: 
 
 
 @given(query=queries(base=BASE), state=STATES, moments=MOMENTS)
-@settings(max_examples=times(20, 10_000, 60), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=times(10, 10_000, 60), deadline=None, suppress_health_check=list(HealthCheck))
 def test_a_plan_is_what_random_sql_says(query: tuple[str, Columns], state: State, moments: Moments) -> None:
     sql = query[0].replace("any_value", "min")
     assume(not any(word in sql for word in ("LIMIT", "row_number", "lag", "first_value", "arg_m", "string_agg")))

@@ -74,7 +74,7 @@ def parsed(sql: str) -> set[tuple[str, ...]]:
 
 
 @given(sql=selects())
-@settings(max_examples=times(50, 20_000), deadline=None)
+@settings(max_examples=times(25, 20_000, 50), deadline=None)
 def test_the_tables_of_the_text_are_those_that_duckdb_reads(sql: str) -> None:
     try:
         expected = parsed(sql)
@@ -91,7 +91,7 @@ WORDS = st.sampled_from(TEXT.split())
 
 
 @given(words=st.lists(WORDS, max_size=16))
-@settings(max_examples=times(133, 50_000), deadline=None)
+@settings(max_examples=times(67, 50_000, 133), deadline=None)
 def test_a_text_of_any_words_is_refused_or_its_tables_are_those_that_duckdb_reads(words: list[str]) -> None:
     sql = "SELECT a FROM shop.orders " + " ".join(words)
     try:
@@ -103,7 +103,7 @@ def test_a_text_of_any_words_is_refused_or_its_tables_are_those_that_duckdb_read
 
 
 @given(text=st.text(max_size=60))
-@settings(max_examples=times(50, 10_000), deadline=None)
+@settings(max_examples=times(25, 10_000, 50), deadline=None)
 def test_any_text_is_refused_or_read(text: str) -> None:
     try:
         found = [TableName(*parts) for parts, _ in tables_in(text)]
@@ -129,7 +129,7 @@ def test_what_a_plan_takes_is_not_refused_where_columns_are_unknown(sql: str) ->
 
 
 @given(query=queries())
-@settings(max_examples=times(26, 10_000), deadline=None)
+@settings(max_examples=times(13, 10_000, 26), deadline=None)
 def test_what_a_plan_takes_of_random_sql_is_not_refused_where_columns_are_unknown(query: Any) -> None:
     sql = query[0]
     names = plan(sql, TABLES).names
@@ -138,7 +138,7 @@ def test_what_a_plan_takes_of_random_sql_is_not_refused_where_columns_are_unknow
 
 
 @given(query=queries(), data=st.data())
-@settings(max_examples=times(26, 10_000), deadline=None)
+@settings(max_examples=times(13, 10_000, 26), deadline=None)
 def test_names_without_their_table_are_no_reason_to_refuse(query: Any, data: st.DataObject) -> None:
     sql = query[0]
     for column in sorted({column for columns in BASE.values() for column, _ in columns}):

@@ -335,13 +335,13 @@ def windows(draw: Any, columns: Columns) -> tuple[str, str]:
 
 
 @given(query=queries(), state=STATES, changes=CHANGES)
-@settings(max_examples=times(20, 20_000, 60), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=times(10, 20_000, 60), deadline=None, suppress_health_check=list(HealthCheck))
 def test_random_queries(query: tuple[str, Columns], state: State, changes: Any) -> None:
     check_refresh(query[0], state, changes)
 
 
 @given(query=queries(), state=STATES)
-@settings(max_examples=times(13, 10_000, 100), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=times(7, 10_000, 100), deadline=None, suppress_health_check=list(HealthCheck))
 def test_a_plan_is_what_random_sql_says(query: tuple[str, Columns], state: State) -> None:
     sql = query[0].replace("any_value", "min")
     assume(

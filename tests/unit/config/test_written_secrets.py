@@ -110,7 +110,7 @@ PARTS = (
 
 
 @given(st.lists(st.sampled_from(PARTS), max_size=14).map("".join))
-@settings(max_examples=times(200, 10_000, 1_000))
+@settings(max_examples=times(100, 10_000, 1_000))
 def test_what_is_seen_is_what_whole_patterns_see(text: str) -> None:
     """Each pattern as it is read aloud: nothing is kept from one match to the next."""
     assert secret_in(text) == (_seen(text) or (_seen(unquote(text)) if "%" in text else None))

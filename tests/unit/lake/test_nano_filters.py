@@ -55,7 +55,7 @@ NEAR: Final = st.sampled_from([one for one in VALUES if one is not None]).flatma
 def test_a_filter_takes_the_rows_that_whole_numbers_take(catalog: Catalog, by: list[str]) -> None:
     table = table_of(catalog, by)
 
-    @settings(max_examples=times(10, 500, 25), deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @settings(max_examples=times(5, 500, 25), deadline=None, suppress_health_check=list(HealthCheck), database=None)
     @given(st.sampled_from(list(OPERATORS)), NEAR | st.integers(FIRST, LAST), st.sampled_from(["at", "zoned"]))
     def as_numbers_do(sign: str, value: int, column: str) -> None:
         end = "Z" if column == "zoned" else ""

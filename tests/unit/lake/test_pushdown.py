@@ -30,6 +30,7 @@ from firn_lake.reading.versions import version_at
 from firn_lake.sql.pushdown import columns_of, superset
 from firn_lake.sql.query import query
 from firn_lake.sql.table_scan import TableScan
+from tests.soak import times
 
 FILES = 100
 
@@ -335,7 +336,7 @@ def two(catalog: Catalog) -> Iterator[tuple[duckdb.DuckDBPyConnection, ...]]:
         yield lake, plain
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=times(30, 5_000, 60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(sql=QUERIES)
 def test_the_rows_are_those_that_duckdb_finds_by_itself(two: tuple[duckdb.DuckDBPyConnection, ...], sql: str) -> None:
     found, expected = (connection.sql(sql).fetchall() for connection in two)
