@@ -107,7 +107,7 @@ def count(
     wide: Wide = False,
     as_json: Json = False,
 ) -> None:
-    """Count the letters of a table by day and reason, as its readers hear of them. By a reader's key."""
+    """Count the letters of a table, as its readers may. By a reader's key."""
     from firn.client import StreamClient
 
     path = f"/v1/tables/{quote(table, safe='')}/dead" + (f"?day={quote(day, safe='')}" if day else "")
