@@ -217,6 +217,7 @@ def undo(table: Whole, dry_run: DryRun = False, folder: Dir = DEFAULT_DIR, as_js
 @app.command("remove-former")
 def remove_former(table: Whole, dry_run: DryRun = False, folder: Dir = DEFAULT_DIR, as_json: Json = False) -> None:
     """Remove tables that were shards and are read no more. Their files go for good."""
+    from firn.changes.placement.shard_map import Home
     from firn.config.whole_tables import whole_tables
     from firn.tables.snapshot_history import NoSuchMoment
     from firn_lake.catalogs.stack_catalog import catalog_of
@@ -228,7 +229,7 @@ def remove_former(table: Whole, dry_run: DryRun = False, folder: Dir = DEFAULT_D
     if not looked.catalog.table_exists(whole.rest.identifier):
         raise NoSuchMap(f"{looked.rule.to} is not there yet: no commit has made its shards")
     try:
-        found = former_tables.former_tables(looked.catalog, whole, looked.before, looked.in_use)
+        found = former_tables.former_tables(looked.catalog, whole, _versions(looked, looked.before))
     except (NoSuchMoment, UnreadableFile) as error:
         raise NoSuchMap(f"{error}; nothing is removed") from error
     gone, writing = [], catalog_of(looked.stack)
@@ -237,8 +238,9 @@ def remove_former(table: Whole, dry_run: DryRun = False, folder: Dir = DEFAULT_D
             continue
         former_tables.take_leave(writing, whole, one.table)
         again = _look(table, folder)  # whoever wants it as a shard has written so before, or finds it gone
-        named = {home.table for now in (again.before, again.in_use) for home in now.map.homes.values()}
-        if one.table in named:
+        versions = (*_versions(looked, again.before), again.in_use)
+        named = {home.place for now in versions for home in now.map.homes.values()}
+        if Home(one.table).place in named:
             former_tables.come_back(writing, whole, one.table)
             raise NoSuchMap(f"{one.table} has become a shard again meanwhile; it stays")
         former_tables.remove(writing, one.table)
@@ -296,6 +298,16 @@ def _look(table: str, folder: "Dir") -> _Looked:
     except ValueError as error:
         raise NoSuchMap(str(error)) from error
     return _Looked(stack, config, store, catalog, stream, rule, of, before, in_use)
+
+
+def _versions(looked: _Looked, newest: "MapVersion") -> list["MapVersion"]:
+    """The one that the rows were under when they were looked at, and all after it: epochs that wait, or that a job is
+    about to commit, may be under any of them."""
+    from firn.log import shard_maps
+
+    stream, to, between = looked.stream.name, looked.rule.to, range(looked.in_use.number + 1, newest.number)
+    some = [shard_maps.read(looked.store, stream, to, looked.of, number) for number in between]
+    return [looked.in_use, *some, newest]
 
 
 def _change(

@@ -1,8 +1,10 @@
 """Tables that were shards and are none: which of them nothing can be read in any more, and their removal."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from firn.changes.placement.shard_map import Home
 from firn.config.map_document import MapVersion
 from firn.config.names import TableName
 from firn.config.whole_tables import Whole
@@ -30,16 +32,16 @@ class Former:
     needed: int
 
 
-def former_tables(catalog: "Catalog", whole: Whole, newest: MapVersion, in_use: MapVersion) -> list[Former]:
-    """Those that are there and were made for this table. `newest`: of the versions of the map, `in_use`: the one that
-    the rows are under. Raises NoSuchMoment and UnreadableFile if a snapshot's map can't be told, and what the catalog
-    raises."""
+def former_tables(catalog: "Catalog", whole: Whole, versions: Collection[MapVersion]) -> list[Former]:
+    """Those that are there and were made for this table. `versions`: of the map, from the one that the rows are under
+    to the newest: jobs may bring rows to any of them. Raises NoSuchMoment and UnreadableFile if a snapshot's map can't
+    be told, and what the catalog raises."""
     rest = catalog.load_table(whole.rest.identifier)
     shards = Shards(whole, catalog.load_table, rest)
     named = [frozenset(shards.cut_at(one).by_table) for one in rest.metadata.snapshots]
-    now = {home.table for one in (newest, in_use) for home in one.map.homes.values()}
+    now = {home.place for one in versions for home in one.map.homes.values()}
     found = []
-    for name in sorted((newest.ever | in_use.ever) - now):
+    for name in sorted({name for one in versions for name in one.ever if Home(name).place not in now}):
         place = TableName.parse(name).identifier
         if not catalog.table_exists(place):
             continue
