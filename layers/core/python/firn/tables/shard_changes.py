@@ -71,12 +71,15 @@ def taken_back(newest: MapVersion, in_use: MapVersion) -> ShardMap:
 def fed_by_others(
     config: Config, before: MapVersion, after: ShardMap, maps: Mapping[str, Collection[str]] | None = None
 ) -> str | None:
-    """A new table of the map that another rule of the configuration feeds or may come to feed, or that all shards of a
-    table are read as, in words; None if there is none. `maps`: the tables of the shards of others, by their rests."""
+    """A new table of the map that another rule of the configuration feeds or may come to feed, that all shards of a
+    table are read as, or that was a shard by another spelling of its name, in words; None if there is none. `maps`: the
+    tables of the shards of others, by their rests."""
     wholes = {Home(str(one.name)).place: one for one in whole_tables(config).values()}
     for home in after.homes.values():
         if home.table in before.ever:
             continue
+        if was := next((one for one in sorted(before.ever) if Home(one).place == home.place), None):
+            return f"{home.table} is or was a shard as {was}, and some catalogs keep names in lower case; write it so"
         if home.place in wholes:
             one = wholes[home.place]
             return f"{one.name} is what all shards of {one.rest} are read as; write another name"
