@@ -18,6 +18,7 @@ from firn.config.map_document import MapVersion
 from firn.log.store import open_store
 from firn_lake.catalogs.catalog import open_catalog
 from firn_lake.shard_moves import map_in_use, moved, not_free, shards_of
+from firn_lake.sharded.placed_rows import value_of, with_value
 
 UID = ["00000000-0000-0000-0000-000000000001", "f79c3e09-677c-4bbd-a479-3f349cb785e7"]
 DAYS = [date(2025, 1, 1), date(2026, 1, 1), date(2026, 2, 1), date(2027, 1, 1), None]
@@ -73,3 +74,15 @@ def test_rows_are_counted_by_where_they_would_be(tmp_path: Path, kind: Type, low
     taken = not_free(catalog, MapVersion(ranges(kind)), before)
     assert taken == "s1.t is there already, and no shard of rest.t; write another name"
     catalog.close()
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.timestamp("ns"), pa.timestamp("ns", "UTC")]
+)
+def test_moments_that_python_has_none_of_have_their_shards(kind: pa.DataType) -> None:
+    days = pa.types.is_date32(kind)
+    told = [-(2**31), -1, None, 1, 2**31 - 1] if days else [-(2**63) + 1, -1, None, 1, 2**63 - 1]
+    column = pa.array(told, pa.int32() if days else pa.int64()).cast(kind)
+    assert [value_of(DATE if days else TIMESTAMP, one) for one in column] == told
+    keep = with_value("n", DATE if days else TIMESTAMP, lambda value: value is not None and value > 0)
+    assert keep(pa.record_batch({"n": column})).to_pylist() == [False, False, False, True, True]

@@ -15,7 +15,7 @@ Keep = Callable[[pa.RecordBatch], pa.Array]
 def value_of(kind: Type, cell: pa.Scalar) -> Any:
     """A value of a column of the type as the codec has it: days, micro- or nanoseconds, a uuid's text."""
     if pa.types.is_temporal(cell.type):
-        return None if cell.as_py() is None else cell.value
+        return cell.value if cell.is_valid else None  # as_py refuses the year 10000, and nanoseconds
     found = cell.as_py()
     return str(UUID(bytes=found)) if kind.name == "uuid" and isinstance(found, bytes) else found
 
