@@ -78,6 +78,14 @@ def test_a_table_that_is_a_shard_by_another_map_or_may_become_one_is_none_of_thi
         assert fed_by_others(CONFIG, now, move(now.map, "a", to), others) == told
 
 
+def test_a_map_that_could_not_be_read_again_is_not_made() -> None:
+    texts = Sharding("range", "w", "{shard}.orders", at=("m",), kind=STRING)
+    now = MapVersion(texts.map)
+    assert now.next(split(now.map, texts, "s1", "s2", at="x" * 1_000), "", "").number == 2
+    with pytest.raises(ValueError, match="at most 16,000,000 can be read: write shorter bounds"):
+        now.next(split(now.map, texts, "s1", "s2", at="x" * 16_000_000), "", "")
+
+
 def test_a_table_that_was_a_shard_is_written_as_it_was() -> None:
     """Maps compare places in lower case, and what is made of one compares tables as they are written: whose rows come
     to a table that only seems to be there already would be left behind."""

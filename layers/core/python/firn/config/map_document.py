@@ -46,11 +46,15 @@ class MapVersion:
         return self.left | {home.table for home in self.map.homes.values()}
 
     def next(self, after: ShardMap, made_at: str, why: str) -> "MapVersion":
-        """The version that comes after it. Raises ValueError for more shards than a table may have."""
+        """The version that comes after it. Raises ValueError for more shards than a table may have, or for a longer
+        document than can be read again."""
         if len(after.shards) > MOST:
             raise ValueError(f"{len(after.shards)} shards, and a table has at most {MOST}; merge some first")
         now = {home.table for home in after.homes.values()}
-        return MapVersion(after, self.ever - now, made_at, why)
+        made = MapVersion(after, self.ever - now, made_at, why)
+        if (size := len(encode(made))) > LONGEST:
+            raise ValueError(f"a map of {size:,} bytes, and at most {LONGEST:,} can be read: write shorter bounds")
+        return made
 
 
 class _Document(msgspec.Struct, frozen=True, omit_defaults=True):
