@@ -55,6 +55,24 @@ def test_in_lanes_one_epoch_is_sealed_at_a_time_and_a_flush_seals_all_there_is()
     assert sealed(force=True)[1].batches == 3
 
 
+def test_a_heartbeat_holds_up_no_change_that_fills_its_lane() -> None:
+    store = MemoryStore()
+    stage(store, table="filtered")
+    stage(store)
+    done = dispatch(store, "shop", None, now=NOW + MINUTE, terms=Terms(CONFIG.sha, lane=1))
+    assert (done.sealed, done.batches, done.events) == ((1,), 2, 1)
+
+
+def test_what_waits_in_a_lane_counts_for_the_size_at_which_a_stream_is_committed() -> None:
+    store = MemoryStore()
+    for _ in range(3):
+        stage(store)
+    size = sum(one.bytes for one in epochs.candidates(store, "shop", NOW).batches)
+    terms = Terms(CONFIG.sha, CommitPolicy(every_seconds=3600, size_bytes=size), lane=1)
+    assert dispatch(store, "shop", None, now=NOW, terms=terms).sealed == (1,)
+    assert dispatch(store, "shop", None, now=NOW, terms=terms).sealed == ()
+
+
 def test_with_nothing_staged_nothing_is_sealed_and_nothing_started() -> None:
     store, jobs = MemoryStore(), ListOfJobs()
     assert run(store, jobs) == Dispatched("shop")

@@ -255,7 +255,7 @@ def _worth_sealing(found: epochs.Candidates, now: datetime, policy: CommitPolicy
     oldest = min(layout.time_of(batch.id) for batch in changes)
     age = max(now - oldest, timedelta())  # another function's clock may be ahead
     due = age + tick >= timedelta(seconds=policy.every_seconds)
-    return due or bool(found.left) or sum(batch.bytes for batch in found.batches) >= policy.size_bytes
+    return due or bool(found.left) or sum(one.bytes for one in (*found.batches, *found.waiting)) >= policy.size_bytes
 
 
 def _cut_without_job(store: Store, stream: str, committed: int, last: int, now: datetime) -> None:
