@@ -194,6 +194,20 @@ def test_an_epoch_holds_what_its_caps_allow_and_the_next_goes_on_from_there(
     assert ([batch.id for batch in second.batches], second.left) == (staged[3:], [])
 
 
+def test_an_epoch_that_only_sets_the_number_hides_nothing_that_waits(now: datetime, stage: Callable[..., str]) -> None:
+    store = MemoryStore()
+    many = [stage(store, now + n * SECOND) for n in range(3)]
+    first = seal(store, now + MINUTE, lane=1)
+    assert first is not None
+    assert first.waits == many[1]
+    later = now + 3 * epochs.OVERLAP
+    empty = epochs.Epoch(1, "shop", 7, epochs.RENUMBERED, layout.instant(later), "sha", [], {})
+    put(store, layout.epoch_path("shop", 7), epochs.encode(empty))
+    for overlap in (epochs.OVERLAP, epochs.RECENT):
+        found = epochs.candidates(store, "shop", later + MINUTE, overlap=overlap)
+        assert (found.next_n, [one.id for one in found.batches]) == (8, many[1:])
+
+
 def test_what_waits_for_its_writers_sake_is_found_however_far_later_epochs_reach(
     now: datetime, config: Config, body: Body
 ) -> None:

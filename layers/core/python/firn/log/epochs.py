@@ -256,7 +256,9 @@ def _sealed(
     Epochs stay for ever: those up to `after` are left out, if none of them can hold a batch from the overlap.
     """
     found = numbers(store, stream, after)
-    newest = read(store, stream, found[-1]) if found else None
+    there = (epoch for n in reversed(found) if (epoch := read(store, stream, n)) is not None)
+    # One that only sets the number came of no listing: what waited before it waits still.
+    newest = next((epoch for epoch in there if epoch.nonce != RENUMBERED), None)
     floor = None if newest is None else min(newest.time, _reaches(newest), now) - overlap
     if after:
         oldest = read(store, stream, found[0]) if found else None
