@@ -84,6 +84,10 @@ def test_ten_changes_do_not_wait_for_a_million_that_came_before_them() -> None:
     assert (chosen[-1], sum(chosen)) == (True, 1 + LANE_EVENTS // 2_500)
 
 
+def test_a_heartbeat_takes_no_room_in_a_lane() -> None:
+    assert shared_out([({"a"}, 0)] * 3 + [({"a"}, 60), ({"a"}, 0), ({"a"}, 1)], 60) == [True] * 5 + [False]
+
+
 def test_behind_a_batch_of_two_writers_that_waits_both_wait() -> None:
     assert shared_out([({"a"}, 60), ({"a", "b"}, 1), ({"b"}, 1), ({"c"}, 1)], 60) == [True, False, False, True]
 

@@ -1,6 +1,7 @@
 import threading
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from obstore.store import MemoryStore
@@ -9,8 +10,9 @@ from firn.config.epoch_limits import Caps
 from firn.config.model import CommitPolicy
 from firn.dispatch.dispatcher import Dispatched, Terms, dispatch
 from firn.dispatch.retry_policy import MAX_PASSING
-from firn.errors import StorageUnavailable, UnknownOutcome
+from firn.errors import StorageUnavailable, TransientError, UnknownOutcome
 from firn.log import cuts, epochs, holds, layout, pause
+from firn.log.store import Store
 from firn.quarantine.rules import killing_epoch
 from firn.runs.job_runs import Jobs
 from tests.unit.dispatch.jobs_list import CONFIG, MINUTE, NOW, ListOfJobs, fail, run, stage
@@ -53,6 +55,58 @@ def test_in_lanes_one_epoch_is_sealed_at_a_time_and_a_flush_seals_all_there_is()
     again = dispatch(store, "shop", None, now=NOW + 2 * MINUTE, terms=Terms(CONFIG.sha, lane=1), overlap=epochs.RECENT)
     assert (again.sealed, again.batches) == ((2,), 1)
     assert sealed(force=True)[1].batches == 3
+
+
+def test_a_heartbeat_holds_up_no_change_that_fills_its_lane() -> None:
+    store = MemoryStore()
+    stage(store, table="filtered")
+    stage(store)
+    done = dispatch(store, "shop", None, now=NOW + MINUTE, terms=Terms(CONFIG.sha, lane=1))
+    assert (done.sealed, done.batches, done.events) == ((1,), 2, 1)
+
+
+def test_what_waits_in_a_lane_counts_for_the_size_at_which_a_stream_is_committed() -> None:
+    store = MemoryStore()
+    for _ in range(3):
+        stage(store)
+    size = sum(one.bytes for one in epochs.candidates(store, "shop", NOW).batches)
+    terms = Terms(CONFIG.sha, CommitPolicy(every_seconds=3600, size_bytes=size), lane=1)
+    assert dispatch(store, "shop", None, now=NOW, terms=terms).sealed == (1,)
+    assert dispatch(store, "shop", None, now=NOW, terms=terms).sealed == ()
+
+
+def beaten(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    """Whoever seals loses so many numbers to a job that takes one lane's worth at a time."""
+    seal, lost = epochs.seal, [0]
+
+    def late(store: Store, stream: str, found: epochs.Candidates, **how: Any) -> epochs.Epoch | None:
+        if lost[0] < times:
+            lost[0] += 1
+            seal(store, stream, epochs.candidates(store, stream, NOW, lane=1), **how)
+        return seal(store, stream, found, **how)
+
+    monkeypatch.setattr(epochs, "seal", late)
+
+
+def test_a_flush_seals_all_there_is_beside_a_job_that_takes_number_after_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = MemoryStore()
+    for _ in range(20):
+        stage(store)
+    beaten(monkeypatch, 12)
+    dispatch(store, "shop", None, now=NOW, terms=Terms(CONFIG.sha), force=True)
+    assert epochs.candidates(store, "shop", NOW).batches == []
+
+
+def test_a_flush_that_never_gets_a_number_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    for _ in range(60):
+        stage(store)
+    beaten(monkeypatch, 1_000)
+    with pytest.raises(TransientError, match="others took each number"):
+        dispatch(store, "shop", None, now=NOW, terms=Terms(CONFIG.sha), force=True)
+    dispatch(store, "shop", None, now=NOW, terms=Terms(CONFIG.sha))  # the next tick goes on
 
 
 def test_with_nothing_staged_nothing_is_sealed_and_nothing_started() -> None:

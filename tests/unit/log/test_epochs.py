@@ -12,7 +12,7 @@ from firn.audit.batch_status import batch_status
 from firn.config.epoch_limits import Caps
 from firn.config.model import Auth, Config
 from firn.config.writers import Writer
-from firn.ingest.accept import accept
+from firn.ingest.accept import accept, accept_messages
 from firn.log import cuts, epochs, holds, layout
 from firn.log.batches import UnreadableBatch
 from firn.log.store import Store, open_store, paths, put, remove
@@ -192,6 +192,34 @@ def test_an_epoch_holds_what_its_caps_allow_and_the_next_goes_on_from_there(
     assert epochs.seal(store, "shop", first, now=now + 9 * MINUTE, config="c", nonce="n")
     second = epochs.candidates(store, "shop", now + 9 * MINUTE, caps=Caps(events=1))
     assert ([batch.id for batch in second.batches], second.left) == (staged[3:], [])
+
+
+def test_an_epoch_that_only_sets_the_number_hides_nothing_that_waits(now: datetime, stage: Callable[..., str]) -> None:
+    store = MemoryStore()
+    many = [stage(store, now + n * SECOND) for n in range(3)]
+    first = seal(store, now + MINUTE, lane=1)
+    assert first is not None
+    assert first.waits == many[1]
+    later = now + 3 * epochs.OVERLAP
+    empty = epochs.Epoch(1, "shop", 7, epochs.RENUMBERED, layout.instant(later), "sha", [], {})
+    put(store, layout.epoch_path("shop", 7), epochs.encode(empty))
+    for overlap in (epochs.OVERLAP, epochs.RECENT):
+        found = epochs.candidates(store, "shop", later + MINUTE, overlap=overlap)
+        assert (found.next_n, [one.id for one in found.batches]) == (8, many[1:])
+
+
+def test_a_batch_that_waits_holds_back_those_who_sent_a_part_of_it_without_being_writers(
+    now: datetime, config: Config, body: Body
+) -> None:
+    store, busy = MemoryStore(), Writer("busy", Auth("iam"))
+    first = accept(store, config, "shop", body(5), now=now, writer=busy).batch_id
+    both = layout.batch_id("shop", now + SECOND, bytes(8))
+    accept_messages(
+        store, config, "shop", [body(1), body(1)], tables=[None, None], writers=[busy, None], now=now, batch=both
+    )
+    after = accept(store, config, "shop", body(1), now=now + 2 * SECOND).batch_id
+    found = epochs.candidates(store, "shop", now + MINUTE, lane=5)
+    assert ([one.id for one in found.batches], [one.id for one in found.waiting]) == ([first], [both, after])
 
 
 def test_what_waits_for_its_writers_sake_is_found_however_far_later_epochs_reach(

@@ -54,14 +54,14 @@ def shared_out(batches: Sequence[tuple[Collection[str], int]], most: int) -> lis
     writer has `most` events in one: of each the oldest, and always one.
 
     A writer's batches stay in order: behind one that waits all of its writers' wait. Who sends without being a writer
-    is one, all together.
+    is one, all together. Batches without a change take no room: else the oldest change could wait for a heartbeat.
     """
     taken, waiting, chosen = Counter[str](), set[str](), []
     for writers, events in batches:
         mine = frozenset(writers or ("",))
         fits = waiting.isdisjoint(mine) and all(not taken[one] or taken[one] + events <= most for one in mine)
         if fits:
-            taken.update(dict.fromkeys(mine, max(1, events)))
+            taken.update(dict.fromkeys(mine, events))
         else:
             waiting |= mine
         chosen.append(fits)

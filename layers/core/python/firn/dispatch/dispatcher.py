@@ -34,6 +34,7 @@ EMPTY_WAIT: Final = timedelta(minutes=15)
 TICK: Final = timedelta(minutes=1)
 EVERY_MINUTE: Final = CommitPolicy()
 _SEAL_TRIES: Final = 5
+_FLUSH_TRIES: Final = 50  # a job that is up takes number after number, each with a part of what waits
 
 
 @dataclass(frozen=True)
@@ -229,10 +230,10 @@ class _Sealer:
 
     def seal_due(self, tick: timedelta, *, whole: bool, at_once: bool) -> list[epochs.Epoch]:
         """Seal until nothing is free that is due (`at_once`: nothing at all). A number lost to a twin costs one
-        listing; a twin that wins always leaves less."""
+        listing; a twin that wins always leaves less. Raises TransientError (`at_once`): too many were lost."""
         sealed: list[epochs.Epoch] = []
         lost = 0
-        while lost < _SEAL_TRIES:
+        while lost < (_FLUSH_TRIES if at_once else _SEAL_TRIES):
             found = self.free(whole=whole)
             if not found.batches or not (at_once or _worth_sealing(found, self.now, self.terms.policy, tick)):
                 break
@@ -244,6 +245,9 @@ class _Sealer:
             sealed.append(epoch)
             if not found.left:
                 break
+        else:
+            if at_once:  # whoever flushes is told that all there was is sealed
+                raise TransientError(f"what waits of {self.stream} could not be sealed: others took each number")
         return sealed
 
 
@@ -255,7 +259,7 @@ def _worth_sealing(found: epochs.Candidates, now: datetime, policy: CommitPolicy
     oldest = min(layout.time_of(batch.id) for batch in changes)
     age = max(now - oldest, timedelta())  # another function's clock may be ahead
     due = age + tick >= timedelta(seconds=policy.every_seconds)
-    return due or bool(found.left) or sum(batch.bytes for batch in found.batches) >= policy.size_bytes
+    return due or bool(found.left) or sum(one.bytes for one in (*found.batches, *found.waiting)) >= policy.size_bytes
 
 
 def _cut_without_job(store: Store, stream: str, committed: int, last: int, now: datetime) -> None:

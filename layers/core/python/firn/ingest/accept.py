@@ -257,9 +257,10 @@ def _made(
     received = layout.time_of(batch)
     parsed, tables = routed(parsed, settings, limits)
     named = {*tables, *(one.table for one in parsed.rejected if one.table)} if settings.has_schemas else ()
+    mixed = 0 < sum(writers.values()) < size
     meta = BatchMeta(
         FORMAT, settings.name, batch, layout.instant(received), config.sha,
-        len(parsed), len(parsed.rejected), parsed.ignored, tables, json=size if settings.rate else 0,
+        len(parsed), len(parsed.rejected), parsed.ignored, tables, json=size if settings.rate or mixed else 0,
         schemas=versions(settings, sorted(named)), plan=plan, writers=dict(writers),
     )  # fmt: skip
     try:

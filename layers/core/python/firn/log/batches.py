@@ -66,8 +66,9 @@ class BatchMeta(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the footer says. `accepted` = rows in the file; events received = accepted + rejected + ignored.
 
     `replay` is the path of the dead letters that this batch brings again; None where a sender sent it. `json`: bytes of
-    the request or messages, uncompressed; 0 where the stream has no `rate`. `schemas`: the versions of the schemas that
-    its rows were held to, by source table. `plan`: the path of the pull's plan that it is a part of (log/pulls.py).
+    the request or messages, uncompressed; 0 where the stream has no `rate` and not a part of them is from a writer.
+    `schemas`: the versions of the schemas that its rows were held to, by source table. `plan`: the path of the pull's
+    plan that it is a part of (log/pulls.py).
     `writers`: the stream's writers whose requests or messages it holds, and their bytes of JSON.
     """
 

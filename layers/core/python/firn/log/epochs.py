@@ -5,7 +5,7 @@ epoch n existed when it listed, so its view of what is covered was complete. No 
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -222,9 +222,14 @@ def _in_lanes(
     """What goes into the epoch, and what waits. A pull's batches, which come all or none, are in no lane."""
     if lane is None or any(meta.plan is not None for _, meta in found):
         return found, []
-    chosen = shared_out([(batch.writers, batch.events) for batch, _ in found], lane)
+    chosen = shared_out([(_senders(batch), batch.events) for batch, _ in found], lane)
     goes = [one for one, mine in zip(found, chosen, strict=True) if mine]
     return goes, [batch for (batch, _), mine in zip(found, chosen, strict=True) if not mine]
+
+
+def _senders(batch: EpochBatch) -> Collection[str]:
+    """Its writers, and "" if a part of it is from who sends without being one: a queue's batch may hold both."""
+    return (*batch.writers, "") if batch.json > sum(batch.writers.values()) else batch.writers
 
 
 def _sealable(
@@ -256,7 +261,9 @@ def _sealed(
     Epochs stay for ever: those up to `after` are left out, if none of them can hold a batch from the overlap.
     """
     found = numbers(store, stream, after)
-    newest = read(store, stream, found[-1]) if found else None
+    there = (epoch for n in reversed(found) if (epoch := read(store, stream, n)) is not None)
+    # One that only sets the number came of no listing: what waited before it waits still.
+    newest = next((epoch for epoch in there if epoch.nonce != RENUMBERED), None)
     floor = None if newest is None else min(newest.time, _reaches(newest), now) - overlap
     if after:
         oldest = read(store, stream, found[0]) if found else None
