@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from obstore.store import MemoryStore
 
-from firn.audit.batch_status import batch_status
+from firn.audit.batch_status import batch_status, status_for
 from firn.config.epoch_limits import Caps
 from firn.config.model import Auth, Config
 from firn.config.writers import Writer
@@ -220,6 +220,18 @@ def test_a_batch_that_waits_holds_back_those_who_sent_a_part_of_it_without_being
     after = accept(store, config, "shop", body(1), now=now + 2 * SECOND).batch_id
     found = epochs.candidates(store, "shop", now + MINUTE, lane=5)
     assert ([one.id for one in found.batches], [one.id for one in found.waiting]) == ([first], [both, after])
+
+
+def test_a_batch_with_messages_of_who_is_no_writer_is_told_to_no_writer(
+    now: datetime, config: Config, body: Body
+) -> None:
+    busy = Writer("busy", Auth("iam"))
+    for others, told in ((None, False), (busy, True)):
+        store, batch = MemoryStore(), layout.batch_id("shop", now, bytes(8))
+        accept_messages(
+            store, config, "shop", [body(1), body(1)], tables=[None, None], writers=[busy, others], now=now, batch=batch
+        )
+        assert (status_for(store, batch, "busy") is not None) is told
 
 
 def test_what_waits_for_its_writers_sake_is_found_however_far_later_epochs_reach(

@@ -85,7 +85,9 @@ def status_for(store: Store, batch: str, writer: str | None) -> BatchStatus | No
     if writer is None:
         return batch_status(store, batch)
     meta = read_meta(store, layout.staged_path(batch)) if layout.is_batch_id(batch) else None
-    found = batch_status(store, batch) if meta is not None and set(meta.writers) == {writer} else None
+    if meta is None or set(meta.writers) != {writer} or meta.json > meta.writers[writer]:
+        return None  # the last: a part of it is from who is no writer
+    found = batch_status(store, batch)
     if found is None:
         return None
     held = None if found.quarantine is None else "it waits for a person"
