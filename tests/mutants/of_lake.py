@@ -285,16 +285,22 @@ MUTANTS: Final = (
     Mutant(
         "a reader of some rows hears of everybody's batches",
         "layers/core/python/firn/audit/table_receipts.py",
-        "if meta is None or set(meta.writers) != {only}:",
+        "if meta is None or not meta.is_of(only):",
         "if meta is None:",
-        ("tests/attacks/test_readers_of_batches.py::test_what_may_not_be_heard_of_is_told_as_what_there_is_not",),
+        (
+            "tests/attacks/test_readers_of_batches.py::test_what_may_not_be_heard_of_is_told_as_what_there_is_not"
+            "[ada-shop.orders-other writer]",
+        ),
     ),
     Mutant(
         "a row that comes into a shard by what waits is not looked for in the others",
         f"{_LAKE}/fresh/stored_shards.py",
         "{shard: keys if shard in self._scanned else elsewhere for shard in whole.made}",
         "{shard: keys if shard in self._scanned else [] for shard in whole.made}",
-        ("tests/unit/lake/test_fresh_of_shards.py::test_only_shards_that_may_tell_of_the_rows_are_opened",),
+        (
+            "tests/unit/lake/test_fresh_of_shards.py::test_only_shards_that_may_tell_of_the_rows_are_opened"
+            "[waits6-w = 'a'-ids6-others6]",
+        ),
     ),
     Mutant(
         "a shard is read fresh by the map of the cut",
@@ -308,6 +314,9 @@ MUTANTS: Final = (
         f"{_LAKE}/sharded/whole_version.py",
         "        return replace(at, schema=schema), read\n",
         "        return replace(at, schema=self.version.schema), read\n",
-        ("tests/property/test_fresh_shards.py::test_any_history_cut_anywhere_is_what_the_specification_places",),
+        (
+            "tests/property/test_fresh_shards.py::test_any_history_cut_anywhere_is_what_the_specification_places"
+            "[0-{by: hash(w), count: 3}]",
+        ),
     ),
 )

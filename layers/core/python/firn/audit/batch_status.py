@@ -85,8 +85,8 @@ def status_for(store: Store, batch: str, writer: str | None) -> BatchStatus | No
     if writer is None:
         return batch_status(store, batch)
     meta = read_meta(store, layout.staged_path(batch)) if layout.is_batch_id(batch) else None
-    if meta is None or set(meta.writers) != {writer} or meta.json > meta.writers[writer]:
-        return None  # the last: a part of it is from who is no writer
+    if meta is None or not meta.is_of(writer):
+        return None
     found = batch_status(store, batch)
     if found is None:
         return None

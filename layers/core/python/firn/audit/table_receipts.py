@@ -74,7 +74,7 @@ def receipt_of(store: Store, config: Config, target: str, batch: str, only: str 
         return None
     if only is not None:
         meta = read_meta(store, layout.staged_path(batch))
-        if meta is None or set(meta.writers) != {only}:
+        if meta is None or not meta.is_of(only):
             return None
     found = batch_status(store, batch)
     if found is None:

@@ -87,6 +87,10 @@ class BatchMeta(msgspec.Struct, frozen=True, omit_defaults=True):
     plan: str | None = None
     writers: dict[str, int] = {}
 
+    def is_of(self, writer: str) -> bool:
+        """Whether all of it is from this writer: no part from another, or from who is none."""
+        return set(self.writers) == {writer} and self.json <= self.writers[writer]
+
 
 class UnreadableBatch(FirnError):
     """The object is not a staged batch of a format that this version reads."""

@@ -308,19 +308,9 @@ def seal(
         for table, rows in meta.tables.items():
             tables[table] = tables.get(table, 0) + rows
     waits = min((batch.id for batch in found.waiting), default="")
-    sealed = (
-        FORMAT,
-        stream,
-        found.next_n,
-        nonce,
-        layout.instant(now),
-        config,
-        found.batches,
-        tables,
-        dict(shards),
-        waits,
-    )
-    epoch = Epoch(*sealed)
+    epoch = Epoch(
+        FORMAT, stream, found.next_n, nonce, layout.instant(now), config, found.batches, tables, dict(shards), waits
+    )  # fmt: skip
     return epoch if put_if_absent(store, layout.epoch_path(stream, epoch.n), encode(epoch)) else None
 
 
