@@ -116,11 +116,11 @@ def count(
     if as_json:
         print_json(answer)
         return
-    print_table(
-        ["day", "reason", "letters"],
-        [(one["day"], one["reason"], one["letters"]) for one in answer["letters"]],
-        wide=wide,
-    )
+    rows = [(one["day"], one["reason"], one["letters"]) for one in answer["letters"]]
+    if rows:
+        print_table(["day", "reason", "letters"], rows, wide=wide)
+    else:
+        typer.echo(f"no dead letters of {table} on the days that were looked at")
     if answer["partial"]:
         typer.echo("there are more: a day has more objects of letters than are looked at", err=True)
     if answer["next"]:

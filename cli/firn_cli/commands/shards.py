@@ -194,14 +194,18 @@ def rebalance(
 
 @app.command("undo")
 def undo(table: Whole, dry_run: DryRun = False, folder: Dir = DEFAULT_DIR, as_json: Json = False) -> None:
-    """Take back a change of the map by which no row has moved."""
+    """Take back all changes of the map by which no row has moved."""
     from firn.log import cuts, epochs
     from firn.tables import shard_changes
+    from firn.tables.shard_admission import NEW_TENANTS
 
     looked = _look(table, folder)
     in_use, stream = looked.in_use, looked.stream.name
     try:
         after = shard_changes.taken_back(looked.before, in_use)
+        back = _versions(looked, looked.before)[1:]
+        if all(one.why.startswith(NEW_TENANTS) for one in back):
+            raise ValueError("what waits lists new tenants alone, and the next commit would list them again")
         waiting = epochs.numbers(looked.store, stream, after=cuts.newest(looked.store, stream))
         for epoch in epochs.read_many(looked.store, stream, waiting):
             if (number := epoch.shards.get(looked.rule.to, 1)) > in_use.number:
@@ -211,7 +215,8 @@ def undo(table: Whole, dry_run: DryRun = False, folder: Dir = DEFAULT_DIR, as_js
                 )
     except ValueError as error:
         raise NoSuchMap(str(error)) from error
-    _put(looked, after, f"undo: as version {in_use.number}", dry_run, as_json)
+    steps = [f"takes back version {one.number}: {one.why}" for one in back]
+    _put(looked, after, f"undo: as version {in_use.number}", dry_run, as_json, {"steps": steps})
 
 
 @app.command("remove-former")
@@ -248,6 +253,9 @@ def remove_former(table: Whole, dry_run: DryRun = False, folder: Dir = DEFAULT_D
     if as_json:
         told = {"table": looked.rule.to, "dry_run": dry_run, "removed": gone}
         print_json(told | {"former": found})
+        return
+    if not found:
+        typer.echo(f"no table that was a shard of {looked.rule.to} is left")
         return
     print_table(
         ["former shard's table", "rows", "size", "snapshots that are read in it", ""],

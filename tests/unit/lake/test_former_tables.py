@@ -3,6 +3,7 @@ of where they could be split."""
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,12 @@ def test_a_table_of_somebody_else_is_no_former_one(tmp_path: Path) -> None:
     assert former_tables(lake.catalog, lake.whole, [lake.under]) == []
 
 
+def _stack_of(lake: ShardedLake, folder: Path) -> None:
+    known = lake.catalog.properties
+    said = {"staging": f"file://{folder}/staging", "warehouse": known["warehouse"], "catalog_uri": known["uri"]}
+    (folder / "stack.json").write_text(json.dumps(said | {"url": "http://127.0.0.1:9"}))
+
+
 def test_a_shard_of_a_version_that_rows_only_pass_through_stays(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -97,9 +104,7 @@ def test_a_shard_of_a_version_that_rows_only_pass_through_stays(
     shards."""
     lake = ShardedLake(tmp_path, RANGES, config=CONFIG)
     lake.commit(*rows(0, 20))
-    known = lake.catalog.properties
-    said = {"staging": f"file://{tmp_path}/staging", "warehouse": known["warehouse"], "catalog_uri": known["uri"]}
-    (tmp_path / "stack.json").write_text(json.dumps(said | {"url": "http://127.0.0.1:9"}))
+    _stack_of(lake, tmp_path)
     lake.remap(lambda now: move(now, "s0", Home("big.orders")))
     back = lake.under.next(move(lake.under.map, "s0", Home("s0.orders")), "2026-11-21T00:00:00.000Z", "back")
     assert shard_maps.put(lake.store, "shop", "rest.orders", lake.under)
@@ -110,6 +115,26 @@ def test_a_shard_of_a_version_that_rows_only_pass_through_stays(
     assert json.loads(capsys.readouterr().out)["removed"] == []
     lake.commit()
     assert len(lake.lake.table("shop.orders").read().pylist()) == 20
+
+
+def test_what_lists_new_tenants_alone_is_not_taken_back_by_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = ShardedLake(tmp_path, RANGES, config=CONFIG)
+    lake.commit(*rows(0, 20))
+    _stack_of(lake, tmp_path)
+    lake.remap(lambda now: move(now, "s0", Home("big.orders")))
+    for made, told in (
+        (replace(lake.under, why="new tenants: a"), "the next commit would list them again"),
+        (
+            lake.under.next(replace(lake.under.map, version=lake.under.number + 1), "", "a person"),
+            "takes back version 3: a person",
+        ),
+    ):
+        assert shard_maps.put(lake.store, "shop", "rest.orders", made)
+        main(["shards", "undo", "rest.orders", "--dir", str(tmp_path), "--dry-run"])
+        out, error = capsys.readouterr()
+        assert told in " ".join((out + error).split())
 
 
 def test_a_table_whose_name_is_written_otherwise_now_is_no_former_one(tmp_path: Path) -> None:

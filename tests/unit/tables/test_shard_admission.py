@@ -45,6 +45,11 @@ def test_where_another_shard_was_moved_to_there_is_no_room_for_a_tenant() -> Non
     assert names(now, "b", "c") == {"c"}
 
 
+def test_no_tenant_has_a_table_that_was_a_shard_by_another_spelling() -> None:
+    """Some catalogs keep names in lower case: both are one table there."""
+    assert names(MapVersion(OF.map, frozenset({"B.orders", "c.orders"})), "b", "c") == {"c"}
+
+
 def test_no_tenant_has_the_table_that_all_shards_are_read_as() -> None:
     assert names(FIRST, "shop", "b") == {"b"}
 

@@ -61,6 +61,8 @@ def test_what_is_even_stays_and_what_can_not_be_split_is_told() -> None:
     assert (made.steps, made.left) == ((), ("rest has what is null or odd, and can't be split",))
     with pytest.raises(ValueError, match="write 1 or more"):
         plan(HASHED.map, HASHED, even_loads, Values(), most=0)
+    with pytest.raises(ValueError, match="--at-once: -5 rows would move; write 1 or more"):
+        plan(HASHED.map, HASHED, even_loads, Values(), at_once=-5)
 
 
 def test_no_table_that_is_there_becomes_a_shard() -> None:

@@ -13,6 +13,8 @@ from firn.config.sharding import MOST, Sharding
 
 MOST_MOVED: Final = 1_000_000
 """Rows of a large rest that new tenants may have there, all together: of more somebody decides (firn shards split)."""
+NEW_TENANTS: Final = "new tenants: "
+"""How a version begins to say why it was made, if by this."""
 
 
 def admitted(
@@ -32,6 +34,7 @@ def admitted(
     whole      what all shards are read as: a tenant's table of that name would be read instead
     """
     taken = {home.place for home in (*now.map.homes.values(), Home(str(whole)))}
+    spelled = {Home(table).place: table for table in now.ever}  # some catalogs keep names in lower case
 
     def fits(name: str) -> bool:
         try:
@@ -39,10 +42,12 @@ def admitted(
         except ValueError:  # a name that is too long, or Firn's own
             return False
         place = TableName.parse(home.table)
-        return home.place not in taken and reach.barred(place.namespace, databases) is None and is_free(place)
+        if home.place in taken or spelled.get(home.place, home.table) != home.table:
+            return False
+        return reach.barred(place.namespace, databases) is None and is_free(place)
 
     names = waiting(now.map, values, fits)[: MOST - len(now.map.shards)]
     if not names:
         return None
     after = admit(now.map, {name: of.home(name) for name in names})
-    return now.next(after, made_at, f"new tenants: {', '.join(names)}")
+    return now.next(after, made_at, f"{NEW_TENANTS}{', '.join(names)}")

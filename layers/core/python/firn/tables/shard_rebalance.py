@@ -68,9 +68,11 @@ def plan(
     at_once: int = MOST_AT_ONCE,
 ) -> Plan:
     """The steps. `loads`: of each shard of the map; `most`: what one may count, twice the mean if nothing is said;
-    `at_once`: about how many rows may move. Raises ValueError for a `most` that makes no sense."""
+    `at_once`: about how many rows may move. Raises ValueError for a `most` or an `at_once` that makes no sense."""
     if most is not None and most < 1:
-        raise ValueError(f"a shard of {most:,} rows; write 1 or more")
+        raise ValueError(f"--rows: a shard of {most:,} rows; write 1 or more")
+    if at_once < 1:
+        raise ValueError(f"--at-once: {at_once:,} rows would move; write 1 or more")
     work = _Work(now, of, loads, look, at_once)
     named = [name for name in now.shards if name != now.rest or work.weight[name]]
     mean = sum(work.weight[name] for name in named) // max(1, len(named))
