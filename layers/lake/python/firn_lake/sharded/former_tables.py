@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 
-class StillNeeded(ValueError):
-    """Somebody has made a table a shard again, while it was about to be removed."""
-
-
 @dataclass(frozen=True)
 class Former:
     """A table that was a shard. `needed`: how many snapshots of the rest's are read in it; it may be removed once
