@@ -236,12 +236,12 @@ def remove_former(table: Whole, dry_run: DryRun = False, folder: Dir = DEFAULT_D
     for one in found if not dry_run else ():
         if one.needed:
             continue
-        former_tables.take_leave(writing, whole, one.table)
+        former_tables.mark_dropped(writing, whole, one.table)
         again = _look(table, folder)  # whoever wants it as a shard has written so before, or finds it gone
         versions = (*_versions(looked, again.before), again.in_use)
         named = {home.place for now in versions for home in now.map.homes.values()}
         if Home(one.table).place in named:
-            former_tables.come_back(writing, whole, one.table)
+            former_tables.unmark_dropped(writing, whole, one.table)
             raise NoSuchMap(f"{one.table} has become a shard again meanwhile; it stays")
         former_tables.remove(writing, one.table)
         gone.append(one.table)
