@@ -284,8 +284,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a reader of some rows hears of everybody's batches",
-        "layers/core/python/firn/audit/table_receipts.py",
-        "if meta is None or not meta.is_of(only):",
+        "layers/core/python/firn/audit/batch_status.py",
+        "if meta is None or not meta.is_of(writer):",
         "if meta is None:",
         (
             "tests/attacks/test_readers_of_batches.py::test_what_may_not_be_heard_of_is_told_as_what_there_is_not"
