@@ -302,11 +302,11 @@ MUTANTS: Final = (
     Mutant(
         "a flush leaves what waits for another's sake",
         "layers/core/python/firn/dispatch/dispatcher.py",
-        "None if whole else self.terms.lane",
-        "self.terms.lane",
+        "None if whole else self.terms.per_writer",
+        "self.terms.per_writer",
         (
             "tests/unit/dispatch/test_dispatcher.py::"
-            "test_in_lanes_one_epoch_is_sealed_at_a_time_and_a_flush_seals_all_there_is",
+            "test_of_several_writers_one_epoch_is_sealed_at_a_time_and_a_flush_seals_all_there_is",
         ),
     ),
     Mutant(
