@@ -310,6 +310,23 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        "a job that is up takes all that a writer floods at once",
+        "layers/core/python/firn/commit/warm_job.py",
+        "per_writer = limit_per_writer(stream.writers, policy.linger_seconds)",
+        "per_writer = limit_per_writer((), policy.linger_seconds)",
+        ("tests/model/test_lingering.py::test_a_job_that_lingers_takes_what_a_writer_floods_a_part_at_a_time",),
+    ),
+    Mutant(
+        "the schedule seals all that a writer floods at once",
+        "layers/core/python/firn/dispatch/scheduled_rounds.py",
+        "per_writer = limit_per_writer(stream.writers, stream.commit.linger_seconds)",
+        "per_writer = limit_per_writer((), stream.commit.linger_seconds)",
+        (
+            "tests/unit/functions/test_dispatch_function.py"
+            "::test_a_writers_flood_is_shared_out_where_a_job_stays_for_the_rest[60s-1]",
+        ),
+    ),
+    Mutant(
         "a writer's batch goes before an older one of its own that waits",
         "layers/core/python/firn/config/epoch_limits.py",
         "fits = waiting.isdisjoint(mine) and all(",
