@@ -310,6 +310,16 @@ MUTANTS: Final = (
         ("tests/unit/lake/test_fresh_of_shards.py::test_a_map_counts_with_the_next_change_of_the_table",),
     ),
     Mutant(
+        "who follows all shards stands where a column of some is rewritten",
+        f"{_LAKE}/sharded/whole_changes.py",
+        "return at is None or at.schema_id == snapshot.schema_id",
+        "return True",
+        (
+            "tests/unit/lake/test_whole_tables.py"
+            "::test_who_follows_it_sees_a_column_that_is_rewritten_once_all_shards_have_it",
+        ),
+    ),
+    Mutant(
         "what a row of a shard holds is told by the numbers of the rest's columns",
         f"{_LAKE}/sharded/whole_version.py",
         "        return replace(at, schema=schema), read\n",
