@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from firn.commit import warm_job
+from firn.config import epoch_limits
 from firn.log import cuts, epochs, job_closed_marker, layout, pause, published_configs
 from firn.log.store import Store
 from firn.runs.job_runs import Run
@@ -80,6 +81,22 @@ def test_a_job_commits_what_comes_while_it_lingers() -> None:
     assert [line["last"] for line in job.lines if line.get("status") == "committed" and "last" in line] == [1, 2]
     assert job_closed_marker.is_closed(world.disk, run.name)
     assert job.slept >= 3, "it stays for its linger after the last"
+
+
+def test_a_job_that_lingers_takes_what_a_writer_floods_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(epoch_limits, "EVENTS_PER_WRITER", 1)
+    writers = ", ".join(f"{name}: {{auth: {{by: api_key, secret: 'file:/{name}'}}, tables: ['*']}}" for name in "ab")
+    world = World(config=CONFIG.replace("    tables:", f"    writers: {{{writers}}}\n    tables:", 1))
+
+    def more() -> None:
+        for key in (2, 3):
+            sent(world, key)
+        world.now += timedelta(seconds=3)
+
+    assert Job(world, started(world), more)() == 0
+    found = epochs.read_many(world.disk, STREAM, epochs.numbers(world.disk, STREAM))
+    assert [len(one.batches) for one in found] == [1, 1, 1]
+    assert all_committed(world.disk)
 
 
 def test_what_has_just_come_waits_for_company() -> None:

@@ -284,8 +284,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a reader of some rows hears of everybody's batches",
-        "layers/core/python/firn/audit/table_receipts.py",
-        "if meta is None or not meta.is_of(only):",
+        "layers/core/python/firn/audit/batch_status.py",
+        "if meta is None or not meta.is_of(writer):",
         "if meta is None:",
         (
             "tests/attacks/test_readers_of_batches.py::test_what_may_not_be_heard_of_is_told_as_what_there_is_not"
@@ -308,6 +308,16 @@ MUTANTS: Final = (
         "return before, before if number == before.number else self._version_of_map(number)",
         "return before, before",
         ("tests/unit/lake/test_fresh_of_shards.py::test_a_map_counts_with_the_next_change_of_the_table",),
+    ),
+    Mutant(
+        "who follows all shards stands where a column of some is rewritten",
+        f"{_LAKE}/sharded/whole_changes.py",
+        "return at is None or at.schema_id == snapshot.schema_id",
+        "return True",
+        (
+            "tests/unit/lake/test_whole_tables.py"
+            "::test_who_follows_it_sees_a_column_that_is_rewritten_once_all_shards_have_it",
+        ),
     ),
     Mutant(
         "what a row of a shard holds is told by the numbers of the rest's columns",

@@ -302,11 +302,28 @@ MUTANTS: Final = (
     Mutant(
         "a flush leaves what waits for another's sake",
         "layers/core/python/firn/dispatch/dispatcher.py",
-        "None if whole else self.terms.lane",
-        "self.terms.lane",
+        "None if whole else self.terms.per_writer",
+        "self.terms.per_writer",
         (
             "tests/unit/dispatch/test_dispatcher.py::"
-            "test_in_lanes_one_epoch_is_sealed_at_a_time_and_a_flush_seals_all_there_is",
+            "test_of_several_writers_one_epoch_is_sealed_at_a_time_and_a_flush_seals_all_there_is",
+        ),
+    ),
+    Mutant(
+        "a job that is up takes all that a writer floods at once",
+        "layers/core/python/firn/commit/warm_job.py",
+        "per_writer = limit_per_writer(stream.writers, policy.linger_seconds)",
+        "per_writer = limit_per_writer((), policy.linger_seconds)",
+        ("tests/model/test_lingering.py::test_a_job_that_lingers_takes_what_a_writer_floods_a_part_at_a_time",),
+    ),
+    Mutant(
+        "the schedule seals all that a writer floods at once",
+        "layers/core/python/firn/dispatch/scheduled_rounds.py",
+        "per_writer = limit_per_writer(stream.writers, stream.commit.linger_seconds)",
+        "per_writer = limit_per_writer((), stream.commit.linger_seconds)",
+        (
+            "tests/unit/functions/test_dispatch_function.py"
+            "::test_a_writers_flood_is_shared_out_where_a_job_stays_for_the_rest[60s-1]",
         ),
     ),
     Mutant(

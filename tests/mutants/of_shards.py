@@ -84,6 +84,16 @@ MUTANTS: Final = (
         ("tests/unit/log/test_shard_maps.py::test_no_map_comes_back_whoever_seals_late",),
     ),
     Mutant(
+        "a map that a catalog has expired is the first",
+        "layers/core/python/firn/tables/map_in_log.py",
+        "    return _of_log(store, stream, first, state.ancestry)\n",
+        "    return map_of(state)\n",
+        (
+            "tests/unit/tables/test_map_in_log.py"
+            "::test_a_map_that_the_log_has_lost_too_is_named",
+        ),
+    ),
+    Mutant(
         "any word is a way to shard",
         "layers/core/python/firn/config/sharding.py",
         "if found is None or by not in _KINDS:",

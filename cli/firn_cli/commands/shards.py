@@ -1,6 +1,6 @@
 """`firn shards`: how a table of several shards is split, and changing that while it is fed."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from firn.config.sharding import Sharding
     from firn.deployment.stack import Stack
     from firn.log.store import Store
+    from firn.tables.shard_rebalance import Plan
 
 app = typer.Typer(
     name="shards",
@@ -179,14 +180,11 @@ def rebalance(
     except ValueError as error:
         raise NoSuchMap(str(error)) from error
     if plan.steps:
-        more: dict[str, Sequence[str] | int] = {"steps": plan.steps, "left": plan.left, "most": plan.most}
-        _put(looked, plan.map, f"rebalance: {'; '.join(plan.steps)}", dry_run, as_json, more)
+        _put(looked, plan.map, f"rebalance: {'; '.join(plan.steps)}", dry_run, as_json, plan)
         return
     if as_json:
-        print_json(
-            {"table": looked.rule.to, "version": looked.before.number, "dry_run": dry_run, "moves": [], "steps": []}
-            | {"left": plan.left, "most": plan.most}
-        )
+        told = {"table": looked.rule.to, "version": looked.before.number, "dry_run": dry_run, "moves": []}
+        print_json(told | _of_plan(plan))
         return
     for line in (*plan.left, f"no shard of {looked.rule.to} counts more than {plan.most:,} rows that could be split"):
         typer.echo(line)
@@ -241,12 +239,12 @@ def remove_former(table: Whole, dry_run: DryRun = False, folder: Dir = DEFAULT_D
     for one in found if not dry_run else ():
         if one.needed:
             continue
-        former_tables.take_leave(writing, whole, one.table)
+        former_tables.mark_dropped(writing, whole, one.table)
         again = _look(table, folder)  # whoever wants it as a shard has written so before, or finds it gone
         versions = (*_versions(looked, again.before), again.in_use)
         named = {home.place for now in versions for home in now.map.homes.values()}
         if Home(one.table).place in named:
-            former_tables.come_back(writing, whole, one.table)
+            former_tables.unmark_dropped(writing, whole, one.table)
             raise NoSuchMap(f"{one.table} has become a shard again meanwhile; it stays")
         former_tables.remove(writing, one.table)
         gone.append(one.table)
@@ -334,13 +332,17 @@ def _change(
     _put(looked, after, why, dry_run, as_json)
 
 
+def _of_plan(plan: "Plan") -> dict[str, "Sequence[str] | int"]:
+    return {"steps": plan.steps, "left": plan.left, "most": plan.most}
+
+
 def _put(
     looked: _Looked,
     after: "ShardMap",
     why: str,
     dry_run: bool,
     as_json: bool,
-    more: "Mapping[str, Sequence[str] | int] | None" = None,
+    plan: "Plan | None" = None,
 ) -> None:
     from firn.log import layout, shard_maps
     from firn.tables import shard_changes
@@ -360,12 +362,11 @@ def _put(
         raise NoSuchMap(f"somebody else has made version {made.number} of the map of {to} meanwhile; look again")
     if as_json:
         told = {"table": to, "version": made.number, "dry_run": dry_run}
-        print_json(told | {"moves": moves} | dict(more or {}))
+        print_json(told | {"moves": moves} | ({} if plan is None else _of_plan(plan)))
         return
-    for name in ("steps", "left"):
-        lines = (more or {}).get(name, ())
-        for line in lines if not isinstance(lines, int) else ():
-            typer.echo(f"{line}" if name == "steps" else f"left as it is: {line}")
+    if plan is not None:
+        for line in (*plan.steps, *(f"left as it is: {one}" for one in plan.left)):
+            typer.echo(line)
     print_table(
         ["from", "to", "rows", "about", "files read", "seconds, about"],
         [(one.source, one.target, one.rows, size(one.bytes), one.files, round(one.seconds)) for one in moves],

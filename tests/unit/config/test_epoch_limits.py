@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firn.config.epoch_limits import GROWTH, LANE_EVENTS, Caps, lane_of, shared_out
+from firn.config.epoch_limits import EVENTS_PER_WRITER, GROWTH, Caps, limit_per_writer, shared_out
 
 batches = st.lists(st.tuples(st.integers(1, 200), st.integers(0, 50)), max_size=60)
 CAPS = Caps(bytes=100, events=40)
@@ -52,11 +52,11 @@ def test_a_batch_larger_than_an_epoch_goes_alone() -> None:
     assert CAPS.fitting([]) == 0
 
 
-lanes = st.lists(st.tuples(st.sets(st.sampled_from("abc"), max_size=2), st.integers(0, 50)), max_size=40)
+waiting_batches = st.lists(st.tuples(st.sets(st.sampled_from("abc"), max_size=2), st.integers(0, 50)), max_size=40)
 
 
-@given(lanes)
-def test_in_lanes_all_batches_go_in_the_end_and_each_writers_in_order(waiting: list[tuple[set[str], int]]) -> None:
+@given(waiting_batches)
+def test_shared_out_all_batches_go_in_the_end_and_each_writers_in_order(waiting: list[tuple[set[str], int]]) -> None:
     left, gone = list(enumerate(waiting)), list[tuple[int, tuple[set[str], int]]]()
     while left:
         chosen = shared_out([one for _, one in left], 60)
@@ -69,8 +69,10 @@ def test_in_lanes_all_batches_go_in_the_end_and_each_writers_in_order(waiting: l
     assert len(gone) == len(waiting)
 
 
-@given(lanes)
-def test_a_lane_holds_no_more_than_it_may_but_for_one_batch_that_does(waiting: list[tuple[set[str], int]]) -> None:
+@given(waiting_batches)
+def test_of_a_writer_an_epoch_holds_no_more_than_it_may_but_for_one_batch_that_does(
+    waiting: list[tuple[set[str], int]],
+) -> None:
     chosen = shared_out(waiting, 60)
     for writer in ("a", "b", "c", ""):
         mine = [events for (writers, events), goes in zip(waiting, chosen, strict=True) if goes and
@@ -80,11 +82,11 @@ def test_a_lane_holds_no_more_than_it_may_but_for_one_batch_that_does(waiting: l
 
 def test_ten_changes_do_not_wait_for_a_million_that_came_before_them() -> None:
     waiting = [({"busy"}, 2_500)] * 400 + [({"quiet"}, 10)]
-    chosen = shared_out(waiting, LANE_EVENTS)
-    assert (chosen[-1], sum(chosen)) == (True, 1 + LANE_EVENTS // 2_500)
+    chosen = shared_out(waiting, EVENTS_PER_WRITER)
+    assert (chosen[-1], sum(chosen)) == (True, 1 + EVENTS_PER_WRITER // 2_500)
 
 
-def test_a_heartbeat_takes_no_room_in_a_lane() -> None:
+def test_a_heartbeat_takes_no_room_of_its_writers() -> None:
     assert shared_out([({"a"}, 0)] * 3 + [({"a"}, 60), ({"a"}, 0), ({"a"}, 1)], 60) == [True] * 5 + [False]
 
 
@@ -92,6 +94,6 @@ def test_behind_a_batch_of_two_writers_that_waits_both_wait() -> None:
     assert shared_out([({"a"}, 60), ({"a", "b"}, 1), ({"b"}, 1), ({"c"}, 1)], 60) == [True, False, False, True]
 
 
-def test_lanes_are_for_streams_of_several_writers_whose_jobs_stay() -> None:
-    assert lane_of({"a", "b"}, 60) == LANE_EVENTS
-    assert [lane_of({"a"}, 60), lane_of((), 60), lane_of({"a", "b"}, 0)] == [None] * 3
+def test_epochs_are_shared_out_in_streams_of_several_writers_whose_jobs_stay() -> None:
+    assert limit_per_writer({"a", "b"}, 60) == EVENTS_PER_WRITER
+    assert [limit_per_writer({"a"}, 60), limit_per_writer((), 60), limit_per_writer({"a", "b"}, 0)] == [None] * 3

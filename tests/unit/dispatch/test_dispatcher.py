@@ -41,48 +41,52 @@ def test_changes_wait_for_the_streams_commit_interval_unless_they_are_many_or_fl
     assert sealed(timedelta(0), five_minutes, force=True) == (1,)
 
 
-def test_in_lanes_one_epoch_is_sealed_at_a_time_and_a_flush_seals_all_there_is() -> None:
+def test_of_several_writers_one_epoch_is_sealed_at_a_time_and_a_flush_seals_all_there_is() -> None:
     """What waits for another's sake is in the next epoch, together with what has come by then."""
 
     def sealed(*, force: bool) -> tuple[MemoryStore, Dispatched]:
         store = MemoryStore()
         for _ in range(3):
             stage(store)
-        return store, dispatch(store, "shop", None, now=NOW + MINUTE, terms=Terms(CONFIG.sha, lane=1), force=force)
+        return store, dispatch(
+            store, "shop", None, now=NOW + MINUTE, terms=Terms(CONFIG.sha, per_writer=1), force=force
+        )
 
     store, done = sealed(force=False)
     assert (done.sealed, done.batches) == ((1,), 1)
-    again = dispatch(store, "shop", None, now=NOW + 2 * MINUTE, terms=Terms(CONFIG.sha, lane=1), overlap=epochs.RECENT)
+    again = dispatch(
+        store, "shop", None, now=NOW + 2 * MINUTE, terms=Terms(CONFIG.sha, per_writer=1), overlap=epochs.RECENT
+    )
     assert (again.sealed, again.batches) == ((2,), 1)
     assert sealed(force=True)[1].batches == 3
 
 
-def test_a_heartbeat_holds_up_no_change_that_fills_its_lane() -> None:
+def test_a_heartbeat_holds_up_no_change_that_fills_its_writers_part() -> None:
     store = MemoryStore()
     stage(store, table="filtered")
     stage(store)
-    done = dispatch(store, "shop", None, now=NOW + MINUTE, terms=Terms(CONFIG.sha, lane=1))
+    done = dispatch(store, "shop", None, now=NOW + MINUTE, terms=Terms(CONFIG.sha, per_writer=1))
     assert (done.sealed, done.batches, done.events) == ((1,), 2, 1)
 
 
-def test_what_waits_in_a_lane_counts_for_the_size_at_which_a_stream_is_committed() -> None:
+def test_what_waits_for_its_writers_sake_counts_for_the_size_at_which_a_stream_is_committed() -> None:
     store = MemoryStore()
     for _ in range(3):
         stage(store)
     size = sum(one.bytes for one in epochs.candidates(store, "shop", NOW).batches)
-    terms = Terms(CONFIG.sha, CommitPolicy(every_seconds=3600, size_bytes=size), lane=1)
+    terms = Terms(CONFIG.sha, CommitPolicy(every_seconds=3600, size_bytes=size), per_writer=1)
     assert dispatch(store, "shop", None, now=NOW, terms=terms).sealed == (1,)
     assert dispatch(store, "shop", None, now=NOW, terms=terms).sealed == ()
 
 
 def beaten(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
-    """Whoever seals loses so many numbers to a job that takes one lane's worth at a time."""
+    """Whoever seals loses so many numbers to a job that takes one writer's part at a time."""
     seal, lost = epochs.seal, [0]
 
     def late(store: Store, stream: str, found: epochs.Candidates, **how: Any) -> epochs.Epoch | None:
         if lost[0] < times:
             lost[0] += 1
-            seal(store, stream, epochs.candidates(store, stream, NOW, lane=1), **how)
+            seal(store, stream, epochs.candidates(store, stream, NOW, per_writer=1), **how)
         return seal(store, stream, found, **how)
 
     monkeypatch.setattr(epochs, "seal", late)

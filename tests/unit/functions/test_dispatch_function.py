@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from firn.config import epoch_limits
 from firn.dispatch import scheduled_rounds
 from firn.errors import StorageUnavailable
 from firn.ingest.accept import accept
@@ -16,6 +17,7 @@ from firn.log.published_configs import load as load_config
 from firn.runs.emr import EmrJobs
 from firn.runs.job_runs import Run
 from firn.settings import Settings
+from tests.unit.functions.conftest import CONFIG
 from tests.unit.log.storage_faults import FaultyStore
 
 Load = Callable[..., ModuleType]
@@ -78,6 +80,18 @@ def test_the_schedule_dispatches_every_stream(app: ModuleType, store: FaultyStor
     assert list(found) == ["shop", "other"]
     assert found["shop"]["run"] == "shop-1-1-1"
     assert found["other"]["sealed"] == ()
+
+
+@pytest.mark.parametrize(("linger", "sealed"), [("60s", 1), ("0s", 2)])
+def test_a_writers_flood_is_shared_out_where_a_job_stays_for_the_rest(
+    app: ModuleType, store: FaultyStore, monkeypatch: pytest.MonkeyPatch, linger: str, sealed: int
+) -> None:
+    monkeypatch.setattr(epoch_limits, "EVENTS_PER_WRITER", 1)
+    writers = ", ".join(f"{name}: {{auth: {{by: api_key, secret: 'file:/{name}'}}, tables: ['*']}}" for name in "ab")
+    publish(store, CONFIG.replace("auto", f"auto\n    writers: {{{writers}}}\n    commit: {{linger: {linger}}}"))
+    for _ in range(2):
+        stage(store, "shop", "orders")
+    assert results(app.handler({"stream": "shop"}, None))["shop"]["batches"] == sealed
 
 
 def test_one_stream_can_be_named(app: ModuleType, store: FaultyStore) -> None:

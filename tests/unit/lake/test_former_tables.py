@@ -20,7 +20,7 @@ from firn.tables.shard_changes import taken_back
 from firn.tables.shard_names import SHARD_DROPPED, SHARD_OF, SHARD_PASSED, SHARDS_MAP
 from firn_cli.main import main
 from firn_lake.shard_moves import not_free
-from firn_lake.sharded.former_tables import come_back, former_tables, remove, take_leave
+from firn_lake.sharded.former_tables import former_tables, mark_dropped, remove, unmark_dropped
 from firn_lake.sharded.shard_loads import ShardColumns, loads_of, written
 from tests.sharded_lake import ShardedLake
 
@@ -65,15 +65,15 @@ def test_a_former_table_goes_once_no_snapshot_of_the_rest_is_read_in_it(tmp_path
     before = lake.lake.table("shop.orders").read().pylist()
     (told,) = former_tables(lake.catalog, lake.whole, [lake.under])
     assert told.needed == 0
-    take_leave(lake.catalog, lake.whole, "s1.orders")
-    take_leave(lake.catalog, lake.whole, "s1.orders")  # whoever died in between begins again
+    mark_dropped(lake.catalog, lake.whole, "s1.orders")
+    mark_dropped(lake.catalog, lake.whole, "s1.orders")  # whoever died in between begins again
     said = lake.catalog.load_table(("s1", "orders")).properties
     assert (said.get(SHARD_DROPPED), said.get(SHARD_OF)) == ("rest.orders", None)
     back = move(lake.under.map, "s1", Home("s1.orders"))
     assert "is being removed; run firn shards remove-former" in (not_free(lake.catalog, lake.under, back) or "")
-    come_back(lake.catalog, lake.whole, "s1.orders")
+    unmark_dropped(lake.catalog, lake.whole, "s1.orders")
     assert not_free(lake.catalog, lake.under, back) is None
-    take_leave(lake.catalog, lake.whole, "s1.orders")
+    mark_dropped(lake.catalog, lake.whole, "s1.orders")
     assert [one.table for one in former_tables(lake.catalog, lake.whole, [lake.under])] == ["s1.orders"]
     remove(lake.catalog, "s1.orders")
     assert former_tables(lake.catalog, lake.whole, [lake.under]) == []

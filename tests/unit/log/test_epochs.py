@@ -197,7 +197,7 @@ def test_an_epoch_holds_what_its_caps_allow_and_the_next_goes_on_from_there(
 def test_an_epoch_that_only_sets_the_number_hides_nothing_that_waits(now: datetime, stage: Callable[..., str]) -> None:
     store = MemoryStore()
     many = [stage(store, now + n * SECOND) for n in range(3)]
-    first = seal(store, now + MINUTE, lane=1)
+    first = seal(store, now + MINUTE, per_writer=1)
     assert first is not None
     assert first.waits == many[1]
     later = now + 3 * epochs.OVERLAP
@@ -218,7 +218,7 @@ def test_a_batch_that_waits_holds_back_those_who_sent_a_part_of_it_without_being
         store, config, "shop", [body(1), body(1)], tables=[None, None], writers=[busy, None], now=now, batch=both
     )
     after = accept(store, config, "shop", body(1), now=now + 2 * SECOND).batch_id
-    found = epochs.candidates(store, "shop", now + MINUTE, lane=5)
+    found = epochs.candidates(store, "shop", now + MINUTE, per_writer=5)
     assert ([one.id for one in found.batches], [one.id for one in found.waiting]) == ([first], [both, after])
 
 
@@ -245,11 +245,11 @@ def test_what_waits_for_its_writers_sake_is_found_however_far_later_epochs_reach
 
     many = [staged(now + n * SECOND, 5, busy) for n in range(3)]
     few = [staged(now + 9 * MINUTE, 1, quiet)]
-    lanes: dict[str, Any] = {"lane": 5, "overlap": epochs.RECENT}
-    found = epochs.candidates(store, "shop", now + 9 * MINUTE, **lanes)
+    shared: dict[str, Any] = {"per_writer": 5, "overlap": epochs.RECENT}
+    found = epochs.candidates(store, "shop", now + 9 * MINUTE, **shared)
     assert ([one.id for one in found.batches], found.left) == ([many[0], *few], [])
     assert [one.id for one in found.waiting] == many[1:]
-    sealed = [seal(store, now + (10 + 9 * n) * MINUTE, str(n), **lanes) for n in range(3)]
+    sealed = [seal(store, now + (10 + 9 * n) * MINUTE, str(n), **shared) for n in range(3)]
     assert [epoch and [one.id for one in epoch.batches] for epoch in sealed] == [[many[0], *few], [many[1]], [many[2]]]
     assert [epoch and epoch.waits for epoch in sealed] == [many[1], many[2], ""]
     assert epochs.candidates(store, "shop", now + 30 * MINUTE, whole=True).batches == []

@@ -1,7 +1,7 @@
 """What a request asks of the query function, as a question to its worker. Imports neither PyArrow nor DuckDB."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from firn.auth.gateway import Routes, call, parameters_of, request_of
 from firn.config.model import Config
@@ -14,48 +14,23 @@ def _query(event: Mapping[str, Any], _: str) -> dict[str, Any]:
     return {"about": "query", "body": request_of(event).body}
 
 
-def _changes(event: Mapping[str, Any], table: str) -> dict[str, Any]:
-    return {"about": "changes", "table": table, "parameters": parameters_of(event)}
+def _of_table(about: str) -> Callable[[Mapping[str, Any], str], dict[str, Any]]:
+    def fields(event: Mapping[str, Any], table: str) -> dict[str, Any]:
+        return {"about": about, "table": table, "parameters": parameters_of(event)}
 
-
-def _snapshots(event: Mapping[str, Any], table: str) -> dict[str, Any]:
-    return {"about": "snapshots", "table": table, "parameters": parameters_of(event)}
-
-
-def _schema(event: Mapping[str, Any], table: str) -> dict[str, Any]:
-    return {"about": "schema", "table": table, "parameters": parameters_of(event)}
-
-
-def _columns(event: Mapping[str, Any], table: str) -> dict[str, Any]:
-    return {"about": "columns", "table": table, "parameters": parameters_of(event)}
-
-
-def _timeline(event: Mapping[str, Any], table: str) -> dict[str, Any]:
-    return {"about": "timeline", "table": table, "parameters": parameters_of(event)}
-
-
-def _batch(event: Mapping[str, Any], table: str) -> dict[str, Any]:
-    return {"about": "batch", "table": table, "parameters": parameters_of(event)}
-
-
-def _dead(event: Mapping[str, Any], table: str) -> dict[str, Any]:
-    return {"about": "dead", "table": table, "parameters": parameters_of(event)}
+    return fields
 
 
 def _tables(_event: Mapping[str, Any], _: str) -> dict[str, Any]:
     return {"about": "tables"}
 
 
+_OF_TABLE: Final = ("changes", "snapshots", "schema", "columns", "timeline", "batch", "dead")
+
 ROUTES: Routes = {
     "query": {"POST": _query},
     "tables": {"GET": _tables},
-    "tables/*/changes": {"GET": _changes},
-    "tables/*/snapshots": {"GET": _snapshots},
-    "tables/*/schema": {"GET": _schema},
-    "tables/*/columns": {"GET": _columns},
-    "tables/*/timeline": {"GET": _timeline},
-    "tables/*/batch": {"GET": _batch},
-    "tables/*/dead": {"GET": _dead},
+    **{f"tables/*/{about}": {"GET": _of_table(about)} for about in _OF_TABLE},
 }
 
 

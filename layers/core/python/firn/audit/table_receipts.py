@@ -12,11 +12,10 @@ from typing import Final, Literal
 
 import msgspec
 
-from firn.audit.batch_status import batch_status
+from firn.audit.batch_status import status_for
 from firn.config.model import Config, StreamConfig
 from firn.ingest.replay import acknowledged
 from firn.log import layout
-from firn.log.batches import read_meta
 from firn.log.dead_letters.letters import Counts, count_dead, counted, read_dead
 from firn.log.store import Store, listing
 from firn.maintenance.launcher import feeding
@@ -70,13 +69,9 @@ def receipt_of(store: Store, config: Config, target: str, batch: str, only: str 
     if not layout.is_batch_id(batch):
         return None
     stream = layout.stream_of(batch)
-    if stream not in config.streams or stream not in feeding(config, target):
+    if stream not in feeding(config, target):
         return None
-    if only is not None:
-        meta = read_meta(store, layout.staged_path(batch))
-        if meta is None or not meta.is_of(only):
-            return None
-    found = batch_status(store, batch)
+    found = status_for(store, batch, only)
     if found is None:
         return None
     settings = config.streams[stream]
@@ -107,10 +102,10 @@ def letters_of(
 ) -> TableLetters:
     """The dead letters of the events that were for a table: of `day` and before, as many days as are looked through at
     once. `only`: as for receipt_of. Raises StorageUnavailable, UnreadableBatch."""
-    streams = [config.streams[name] for name in sorted(feeding(config, target) & config.streams.keys())]
+    streams = [config.streams[name] for name in sorted(feeding(config, target))]
     found: list[LettersOfDay] = []
     looked_at, partial, newest = 0, False, min(day or now.date(), now.date())
-    for at in (newest - timedelta(days=back) for back in range(min(MOST_DAYS, newest.toordinal()))) if streams else ():
+    for at in (newest - timedelta(days=back) for back in range(min(MOST_DAYS, newest.toordinal()))):
         objects = [(one, *each) for one in streams for each in listing(store, _folder(one.name, at))]
         if looked_at and looked_at + len(objects) > MOST_OBJECTS:
             return TableLetters(found, partial, f"{at:%Y-%m-%d}")

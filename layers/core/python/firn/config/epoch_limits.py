@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 GROWTH: Final = 8
-LANE_EVENTS: Final = 50_000
+EVENTS_PER_WRITER: Final = 50_000
 """Events of one writer in an epoch, while a job is up that takes the rest at once: as many as its process reads by
 itself, in a second or two."""
 
@@ -43,10 +43,10 @@ class Caps:
         return count
 
 
-def lane_of(writers: Collection[str], linger_seconds: int) -> int | None:
+def limit_per_writer(writers: Collection[str], linger_seconds: int) -> int | None:
     """How many events of each of a stream's writers an epoch holds, None for however many: where a job stays up for
     what is left, and there is somebody who would wait for another's."""
-    return LANE_EVENTS if len(writers) > 1 and linger_seconds else None
+    return EVENTS_PER_WRITER if len(writers) > 1 and linger_seconds else None
 
 
 def shared_out(batches: Sequence[tuple[Collection[str], int]], most: int) -> list[bool]:

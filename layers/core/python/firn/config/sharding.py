@@ -113,10 +113,10 @@ class Sharding:
             raise ValueError(f"{why}; write a shorter `to`")
         return Home(str(table))
 
-    def may_hold(self, table: TableName, others: Collection[str] = ()) -> bool:
+    def may_hold(self, table: TableName, excluded: Collection[str] = ()) -> bool:
         """Whether a table may be a shard by its name, one that the map got since too; those that were moved are not.
-        `others`: names of tables that somebody says are none."""
-        if str(table) in others:
+        `excluded`: names of tables that somebody says are none."""
+        if str(table) in excluded:
             return False
         first, *others = (re.escape(part) for part in self.to.split("{shard}"))
         same = r"\1".join(others)

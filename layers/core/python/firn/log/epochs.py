@@ -166,15 +166,15 @@ def candidates(
     whole: bool = False,
     caps: Caps = DEFAULT_CAPS,
     overlap: timedelta = OVERLAP,
-    lane: int | None = None,
+    per_writer: int | None = None,
 ) -> Candidates:
     """What `stream` has staged that no epoch covers, oldest first, at most MAX_BATCHES and what `caps` allow.
 
     Lists from an overlap before what the newest epoch holds (`whole`: everything, which also finds what a long-delayed
     retry put behind that floor; less than OVERLAP leaves what is late to those who look further back). The batches of a
-    quarantined epoch that was lifted are free again. `lane`: events of each writer, None for however many. The next
-    number is 1 + the highest of the sealed epochs and `above` (the newest cut, if the epochs themselves have expired).
-    Raises StorageUnavailable.
+    quarantined epoch that was lifted are free again. `per_writer`: events of each writer, None for however many. The
+    next number is 1 + the highest of the sealed epochs and `above` (the newest cut, if the epochs themselves have
+    expired). Raises StorageUnavailable.
     """
     cases = holds.read_epochs(store, stream)
     lifted = [n for n, case in cases.items() if case.lift is not None]
@@ -200,7 +200,7 @@ def candidates(
     while looked < len(free) and not found:  # however many objects that nobody can read are the oldest
         found = _sealable(store, _read_metas(store, free[looked : looked + MAX_BATCHES]), free, covered)
         looked += MAX_BATCHES
-    found, waiting = _in_lanes(found, lane)
+    found, waiting = _shared_out(found, per_writer)
     grown = caps.grown(sum(size for _, _, size in free), sum(batch.events for batch, _ in found))
     count = grown.fitting((batch.bytes, batch.events) for batch, _ in found)
     plans = [meta.plan for _, meta in found]
@@ -216,13 +216,13 @@ def candidates(
     )
 
 
-def _in_lanes(
-    found: list[tuple[EpochBatch, BatchMeta]], lane: int | None
+def _shared_out(
+    found: list[tuple[EpochBatch, BatchMeta]], per_writer: int | None
 ) -> tuple[list[tuple[EpochBatch, BatchMeta]], list[EpochBatch]]:
-    """What goes into the epoch, and what waits. A pull's batches, which come all or none, are in no lane."""
-    if lane is None or any(meta.plan is not None for _, meta in found):
+    """What goes into the epoch, and what waits. A pull's batches, which come all or none, are not shared out."""
+    if per_writer is None or any(meta.plan is not None for _, meta in found):
         return found, []
-    chosen = shared_out([(_senders(batch), batch.events) for batch, _ in found], lane)
+    chosen = shared_out([(_senders(batch), batch.events) for batch, _ in found], per_writer)
     goes = [one for one, mine in zip(found, chosen, strict=True) if mine]
     return goes, [batch for (batch, _), mine in zip(found, chosen, strict=True) if not mine]
 

@@ -148,8 +148,8 @@ class FreshShards:
             self._on_read(identifier)
 
 
-class FreshWhole:
-    """As FreshTable, all shards under the name that they are read by as one."""
+class _NameOfShards:
+    """A name that shards are read by, as FreshTable."""
 
     def __init__(self, shards: FreshShards) -> None:
         self.of = shards
@@ -163,6 +163,10 @@ class FreshWhole:
     def is_as_stored(self) -> bool:
         """Whether nothing waits. Raises NotFresh, StorageUnavailable."""
         return self.of.waits is None
+
+
+class FreshWhole(_NameOfShards):
+    """All shards under the name that they are read by as one."""
 
     @property
     def version(self) -> Version:
@@ -193,25 +197,16 @@ class FreshWhole:
         return _fresh(of, of.version, schema, where, batch_size, limit, stored=stored, rows=rows)
 
 
-class FreshShard:
-    """As FreshTable, one of the shards: what the map of the next commit places in it. Its columns are those of all, and
-    the snapshot that it stands on is the rest's."""
+class FreshShard(_NameOfShards):
+    """One of the shards: what the map of the next commit places in it. Its columns are those of all, and the snapshot
+    that it stands on is the rest's."""
 
     def __init__(self, shards: FreshShards, place: TableName) -> None:
-        self.of, self._place = shards, place
+        super().__init__(shards)
+        self._place = place
 
     shards: tuple[tuple[str, ...], ...] = ()
     """Rows that come into it from others are its own."""
-
-    @property
-    def table(self) -> "Table | None":
-        """As FreshWhole."""
-        return self.of.rest
-
-    @property
-    def is_as_stored(self) -> bool:
-        """As FreshWhole."""
-        return self.of.waits is None
 
     @property
     def version(self) -> Version:

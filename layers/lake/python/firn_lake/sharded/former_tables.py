@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 
-class StillNeeded(ValueError):
-    """Somebody has made a table a shard again, while it was about to be removed."""
-
-
 @dataclass(frozen=True)
 class Former:
     """A table that was a shard. `needed`: how many snapshots of the rest's are read in it; it may be removed once
@@ -57,7 +53,7 @@ def _is_of(table: "Table", whole: Whole) -> bool:
     return str(whole.rest) in (table.properties.get(SHARD_OF), table.properties.get(SHARD_DROPPED))
 
 
-def take_leave(catalog: "Catalog", whole: Whole, name: str) -> None:
+def mark_dropped(catalog: "Catalog", whole: Whole, name: str) -> None:
     """From now on no job takes the table for a shard. Who has begun before was told so by a map that was there before:
     look at the maps again now, and only then `remove` it. Raises what the catalog raises."""
     table = catalog.load_table(TableName.parse(name).identifier)
@@ -67,7 +63,7 @@ def take_leave(catalog: "Catalog", whole: Whole, name: str) -> None:
             both.remove_properties(SHARD_OF)
 
 
-def come_back(catalog: "Catalog", whole: Whole, name: str) -> None:
+def unmark_dropped(catalog: "Catalog", whole: Whole, name: str) -> None:
     """The table may be a shard again."""
     table = catalog.load_table(TableName.parse(name).identifier)
     with table.transaction() as both:
