@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -198,6 +199,19 @@ def test_dead_letters_are_counted_by_day_and_reason_without_text(ground: Ground)
     assert ground.ask("shard", "a.sharded/dead").told["letters"] == []
     assert ground.ask("seven", "shop.seven/dead").told["letters"] == [], "the SQL left out whose events they are"
     assert ground.ask("other", "vault.staff/dead").told["letters"] == []
+
+
+def test_of_what_has_expired_nobody_says_that_it_was_refused(tmp_path: Path) -> None:
+    """Its letters are kept longer than the rest, and would stand for all of it."""
+    store = open_store(f"file://{tmp_path}/staging")
+    batches = _batches(store, published_configs.publish(store, f"query: {{}}\n{STREAMS}"))
+    config = published_configs.current(store)
+    known = table_receipts.receipt_of(store, config, "shop.orders", batches["orders"], None)
+    assert known is not None
+    assert (known.state, known.rows, len(known.dead)) == ("committed", 2, 1)
+    for path in (tmp_path / "staging/staged").rglob(f"*{batches['orders']}*"):
+        path.unlink()
+    assert table_receipts.receipt_of(store, config, "shop.orders", batches["orders"], None) is None
 
 
 @pytest.mark.parametrize(

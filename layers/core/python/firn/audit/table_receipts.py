@@ -67,8 +67,8 @@ class TableLetters(msgspec.Struct, frozen=True):
 
 
 def receipt_of(store: Store, config: Config, target: str, batch: str, only: str | None) -> TableReceipt | None:
-    """None of a batch that there is not, has nothing for the table, or is not to be told of. `only`: what this writer
-    sent; None: all. Raises StorageUnavailable, UnreadableBatch."""
+    """None of a batch that there is not, has expired, has nothing for the table, or is not to be told of. `only`: what
+    this writer sent; None: all. Raises StorageUnavailable, UnreadableBatch."""
     if not layout.is_batch_id(batch):
         return None
     stream = layout.stream_of(batch)
@@ -79,7 +79,7 @@ def receipt_of(store: Store, config: Config, target: str, batch: str, only: str 
         if meta is None or not meta.is_of(only):
             return None
     found = batch_status(store, batch)
-    if found is None:
+    if found is None or found.expired:
         return None
     settings = config.streams[stream]
     mine = [one for one in found.targets if one.table == target and _goes_to(settings, one.source, target)]
