@@ -250,7 +250,7 @@ def remove_former(table: Whole, dry_run: DryRun = False, folder: Dir = DEFAULT_D
         print_json(told | {"former": found})
         return
     print_table(
-        ["former shard's table", "rows", "size", "snapshots that are read in it", ""],
+        ["former shard's table", "rows", "size", "snapshots and tags that need it", ""],
         [
             (one.table, one.rows, size(one.bytes), one.needed, "stays" if one.needed else _removed(dry_run=dry_run))
             for one in found

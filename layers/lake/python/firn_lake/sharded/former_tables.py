@@ -4,6 +4,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pyiceberg.table.refs import MAIN_BRANCH
+
 from firn.changes.placement.shard_map import Home
 from firn.config.map_document import MapVersion
 from firn.config.names import TableName
@@ -23,8 +25,8 @@ class StillNeeded(ValueError):
 
 @dataclass(frozen=True)
 class Former:
-    """A table that was a shard. `needed`: how many snapshots of the rest's are read in it; it may be removed once
-    these have expired."""
+    """A table that was a shard. `needed`: how many snapshots of the rest's are read in it, and tags and branches that
+    it has itself; it may be removed once these have gone."""
 
     table: str
     rows: int | None
@@ -49,7 +51,9 @@ def former_tables(catalog: "Catalog", whole: Whole, versions: Collection[MapVers
         if not _is_of(table, whole):
             continue
         size = summarize(table)
-        found.append(Former(name, size.rows, size.size_bytes, sum(name in one for one in named)))
+        refs = len(table.metadata.refs.keys() - {MAIN_BRANCH})
+        needed = sum(name in one for one in named) + refs
+        found.append(Former(name, size.rows, size.size_bytes, needed))
     return found
 
 
