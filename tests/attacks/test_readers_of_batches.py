@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,12 +31,15 @@ streams:
       zqx.orders: {to: shop.orders, key: [id], columns: {id: long, tenant: long}}
       zqx.staff: {to: vault.staff, key: [id], columns: {id: long}}
       zqx.sharded: {to: '{shard}.sharded', key: [id], columns: {id: long, w: string}, shard: {by: tenant(w), tenants: [a], whole: shop.sharded}}
+    pipelines:
+      seven: {sql: 'INSERT INTO shop.seven SELECT id FROM zqx.orders WHERE tenant = 7'}
 """  # noqa: E501
 READERS = {
     "whole": "tables: [shop.orders, shop.sharded]",
     "ada": "tables: [shop.orders]\n      rows: {shop.orders: 'tenant = 7'}",
     "shard": "tables: [a.sharded, rest.sharded]",
     "other": "tables: [vault.staff]",
+    "seven": "tables: [shop.seven]",
 }
 
 
@@ -92,7 +96,7 @@ def _tables(catalog: Any) -> None:
     from firn.tables.shard_cut import properties, summary
     from tests.sharded_ground import Sharding
 
-    for name in ("shop.orders", "vault.staff"):
+    for name in ("shop.orders", "vault.staff", "shop.seven"):
         catalog.create_namespace_if_not_exists(name.split(".")[0])
         catalog.create_table(name, pa.schema([("id", pa.int64()), ("tenant", pa.int64())]))
     from firn.changes.decode.types import STRING
@@ -157,6 +161,7 @@ def test_who_reads_all_rows_of_a_table_hears_of_its_changes_alone(ground: Ground
         ("whole", "shop.orders", "staff"), ("whole", "shop.orders", "sharded"), ("whole", "shop.sharded", "orders"),
         ("other", "vault.staff", "ada"), ("ada", "shop.orders", "orders"), ("ada", "shop.orders", "other writer"),
         ("ada", "shop.orders", "not sealed"), ("shard", "a.sharded", "sharded"), ("shard", "rest.sharded", "sharded"),
+        ("seven", "shop.seven", "orders"), ("seven", "shop.seven", "not sealed"),
     ],
 )  # fmt: skip
 def test_what_may_not_be_heard_of_is_told_as_what_there_is_not(
@@ -192,7 +197,21 @@ def test_dead_letters_are_counted_by_day_and_reason_without_text(ground: Ground)
     assert ground.ask("whole", "shop.orders/dead", day="2020-01-01").told["letters"] == []
     assert ground.ask("whole", "shop.sharded/dead").told["letters"] == []
     assert ground.ask("shard", "a.sharded/dead").told["letters"] == []
+    assert ground.ask("seven", "shop.seven/dead").told["letters"] == [], "the SQL left out whose events they are"
     assert ground.ask("other", "vault.staff/dead").told["letters"] == []
+
+
+def test_of_what_has_expired_nobody_says_that_it_was_refused(tmp_path: Path) -> None:
+    """Its letters are kept longer than the rest, and would stand for all of it."""
+    store = open_store(f"file://{tmp_path}/staging")
+    batches = _batches(store, published_configs.publish(store, f"query: {{}}\n{STREAMS}"))
+    config = published_configs.current(store)
+    known = table_receipts.receipt_of(store, config, "shop.orders", batches["orders"], None)
+    assert known is not None
+    assert (known.state, known.rows, len(known.dead)) == ("committed", 2, 1)
+    for path in (tmp_path / "staging/staged").rglob(f"*{batches['orders']}*"):
+        path.unlink()
+    assert table_receipts.receipt_of(store, config, "shop.orders", batches["orders"], None) is None
 
 
 @pytest.mark.parametrize(

@@ -303,6 +303,16 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        "a row that a late delete brings into a shard is not looked for in the others",
+        f"{_LAKE}/fresh/stored_shards.py",
+        "return self._fits(None)",
+        "return False",
+        (
+            "tests/unit/lake/test_fresh_of_shards.py::"
+            "test_a_late_delete_brings_a_row_to_the_rest_that_loses_the_value_it_was_placed_by[w IS NULL]",
+        ),
+    ),
+    Mutant(
         "a shard is read fresh by the map of the cut",
         f"{_LAKE}/fresh/fresh_shards.py",
         "return before, before if number == before.number else self._version_of_map(number)",

@@ -256,7 +256,7 @@ def remove_former(table: Whole, dry_run: DryRun = False, folder: Dir = DEFAULT_D
         typer.echo(f"no table that was a shard of {looked.rule.to} is left")
         return
     print_table(
-        ["former shard's table", "rows", "size", "snapshots that are read in it", ""],
+        ["former shard's table", "rows", "size", "snapshots and tags that need it", ""],
         [
             (one.table, one.rows, size(one.bytes), one.needed, "stays" if one.needed else _removed(dry_run=dry_run))
             for one in found

@@ -137,6 +137,33 @@ def test_what_lists_new_tenants_alone_is_not_taken_back_by_command(
         assert told in " ".join((out + error).split())
 
 
+def test_a_former_table_that_somebody_has_tagged_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lake = ShardedLake(tmp_path, RANGES, config=CONFIG)
+    lake.commit(*rows(0, 20))
+    lake.remap(lambda now: split(now, "s1", "s2", Home("s2.orders"), at=15))
+    lake.commit({"id": 15, "w": "x", "n": 15})
+    lake.remap(lambda now: merge(now, ["s1", "s2"], "s0"))
+    lake.commit({"id": 0, "w": "x", "n": 0})
+    assert shard_maps.put(lake.store, "shop", "rest.orders", lake.under)
+    rest = lake.table("rest")
+    now = rest.metadata.current_snapshot_id
+    rest.maintenance.expire_snapshots().by_ids([n for n, _ in lake.cuts if n != now]).commit()
+    tagged = lake.catalog.load_table("s1.orders")
+    snapshot = tagged.metadata.current_snapshot_id
+    assert snapshot is not None
+    tagged.manage_snapshots().create_tag(snapshot, "audit").commit()
+    _stack_of(lake, tmp_path)
+
+    def removed() -> tuple[list[str], dict[str, int]]:
+        assert main(["shards", "remove-former", "rest.orders", "--dir", str(tmp_path), "--json"]) == 0
+        told = json.loads(capsys.readouterr().out)
+        return told["removed"], {one["table"]: one["needed"] for one in told["former"]}
+
+    assert removed() == (["s2.orders"], {"s1.orders": 1, "s2.orders": 0})
+    lake.catalog.load_table("s1.orders").manage_snapshots().remove_tag("audit").commit()
+    assert removed() == (["s1.orders"], {"s1.orders": 0})
+
+
 def test_a_table_whose_name_is_written_otherwise_now_is_no_former_one(tmp_path: Path) -> None:
     """Some catalogs keep names in lower case: both are one table there."""
     lake = ShardedLake(tmp_path, RANGES)

@@ -78,6 +78,23 @@ def test_only_shards_that_may_tell_of_the_rows_are_opened(
     assert (found, names) == (ids, {REST, *others})
 
 
+@pytest.mark.parametrize("where", ["w IS NULL", "w IS NULL OR w = 'a'", "w = 'a'"])
+def test_a_late_delete_brings_a_row_to_the_rest_that_loses_the_value_it_was_placed_by(
+    tmp_path: Path, where: str
+) -> None:
+    """Its newest change left the value out, and it had that from before the delete."""
+    ground = ShardedGround(tmp_path, TENANTS)
+    ground.post([event("c", 101, row(1, "a")), event("c", 102, row(2, "b")), event("u", 200, row(2, GONE, 7))])
+    ground.commit(ground.folded(), ground.seal())
+    assert ground.whole()[2]["w"] == "b"
+    ground.post([event("d", 150, None, row(2, "b"))])
+    wanted = {1: row(1, "a"), 2: row(2, None, 7)}
+    assert ground.whole() == wanted
+    fits = [id for id, word in ((1, "'a'"), (2, "NULL")) if word in where]
+    assert ground.whole(where) == {id: wanted[id] for id in fits}
+    assert ground.by_table(REST) == {2: wanted[2]}
+
+
 def test_where_the_key_tells_the_shard_no_other_is_opened(tmp_path: Path) -> None:
     ground = ShardedGround(tmp_path, "{by: hash(id), count: 4}")
     ground.post([event("c", 100 + id, row(id, "a")) for id in range(20)])

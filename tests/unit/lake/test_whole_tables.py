@@ -16,6 +16,7 @@ from firn.changes.placement.map_changes import admit, merge, move, split_values
 from firn.changes.placement.shard_map import Home
 from firn.config.reader_scopes import Scope
 from firn.config.sharding import Sharding
+from firn.tables.shard_cut import summary
 from firn.tables.shard_names import SHARDS_MAP, SHARDS_VERSION
 from firn.tables.snapshot_history import NoSuchMoment
 from firn_lake.changes.cursor import BadCursor
@@ -221,6 +222,31 @@ def test_who_follows_it_sees_a_column_that_is_rewritten_once_all_shards_have_it(
             change.add_column("n", StringType())
         of.overwrite(rows.drop_columns("n").append_column("n", pa.nulls(rows.num_rows, pa.string())))
         assert list(table.follow(changes.cursor, until=datetime.now(UTC))) == []
+
+
+def test_who_follows_it_from_before_a_column_got_another_type_goes_on(made: ShardedLake) -> None:
+    """As of one table: what is from before is null, in a shard that left the map since, too."""
+    table = made.lake.table("shop.orders")
+    (first, _), (second, _) = made.cuts
+    made.remap(lambda now: merge(now, ["acme", "umbrella"], "rest"))
+    made.commit()
+    rest = made.table("rest")
+    rows = rest.scan().to_arrow()
+    texts = rows["n"].cast(pa.string())
+    with rest.update_schema(allow_incompatible_changes=True) as change:
+        change.delete_column("n")
+    with rest.update_schema() as change:
+        change.add_column("n", StringType())
+    told = summary({}, made.under, made.under.number)
+    rest.overwrite(rows.drop_columns("n").append_column("n", texts), snapshot_properties=told)
+    (early,) = table.follow(first, until=second)
+    assert sorted((one["_change"], one["id"], one["n"]) for one in early.pylist()) == [
+        ("delete", 4, None), ("insert", 5, None), ("update", 1, None),
+    ]  # fmt: skip
+    (late,) = table.follow(early.cursor, until="main")
+    assert sorted((one["id"], one["n"]) for one in late.pylist()) == [(1, "1"), (2, "2"), (3, "3"), (5, "5")]
+    assert late.counts() == {"insert": 0, "update": 4, "delete": 0}
+    assert table.changes(first).counts() == {"insert": 1, "update": 3, "delete": 1}
 
 
 def test_a_table_of_that_name_stays_what_it_is(made: ShardedLake) -> None:

@@ -2,11 +2,13 @@
 
 The rule: of a table that a reader may read whole rows of, how many changes a batch has for it and what became of them,
 and how many events were refused by day and reason. Neither texts nor events: what an event held, nobody can say that it
-is something the table shows. Where a condition narrows the rows, whose a batch is can't be judged by it: only batches
-and letters are told of that the writer of the reader's own name sent, all of them (docs/adr/0117-fresh-shards.md).
+is something the table shows; nor, of a table that pipelines fill, which changes their SQL brought there. Where a
+condition narrows the rows, whose a batch is can't be judged by it: only batches and letters are told of that the writer
+of the reader's own name sent, all of them (docs/adr/0117-fresh-shards.md).
 """
 
 from collections import Counter
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from typing import Final, Literal
 
@@ -14,12 +16,12 @@ import msgspec
 
 from firn.audit.batch_status import status_for
 from firn.config.model import Config, StreamConfig
+from firn.errors import EventError
 from firn.ingest.replay import acknowledged
 from firn.log import layout
 from firn.log.dead_letters.letters import Counts, count_dead, counted, read_dead
 from firn.log.store import Store, listing
 from firn.maintenance.launcher import feeding
-from firn.tables.routing import targets_of
 
 MOST_OBJECTS: Final = 50  # of letters that are looked at for one answer
 MOST_DAYS: Final = 31
@@ -64,18 +66,18 @@ class TableLetters(msgspec.Struct, frozen=True):
 
 
 def receipt_of(store: Store, config: Config, target: str, batch: str, only: str | None) -> TableReceipt | None:
-    """None of a batch that there is not, has nothing for the table, or is not to be told of. `only`: what this writer
-    sent; None: all. Raises StorageUnavailable, UnreadableBatch."""
+    """None of a batch that there is not, has expired, has nothing for the table, or is not to be told of. `only`: what
+    this writer sent; None: all. Raises StorageUnavailable, UnreadableBatch."""
     if not layout.is_batch_id(batch):
         return None
     stream = layout.stream_of(batch)
     if stream not in feeding(config, target):
         return None
     found = status_for(store, batch, only)
-    if found is None:
+    if found is None or found.expired:
         return None
     settings = config.streams[stream]
-    mine = [one for one in found.targets if one.table == target]
+    mine = [one for one in found.targets if one.table == target and _goes_to(settings, one.source, target)]
     rows = sum(one.rows for one in mine)
     if not found.targets:  # it is not sealed yet
         rows = sum(n for source, n in found.tables.items() if _goes_to(settings, source, target))
@@ -141,5 +143,8 @@ def _of_object(
 
 
 def _goes_to(settings: StreamConfig, source: str | None, target: str) -> bool:
-    """Whether changes of a source table are for the target, by today's rules. Of none that is known: for none."""
-    return source is not None and target in map(str, targets_of(settings, source))
+    """Whether all changes of a source table are for the target, by today's rules: which of them come through a
+    pipeline, its SQL alone says. Of none that is known: for none."""
+    with suppress(EventError):
+        return source is not None and str(settings.target(source)) == target
+    return False

@@ -31,16 +31,16 @@ class StoredShards:
         self._everywhere: Collection[Key] | None = None
 
     def expect(self, changes: Sequence[RowChange]) -> None:
-        """As Stored says. A key whose changes make no row that is asked for has one only where such rows are stored;
-        any other key may have a newer row in any shard."""
+        """As Stored says. A key whose changes make no row that is asked for, nor leave one without the value that it is
+        placed by, has one only where such rows are stored; any other key may have a newer row in any shard."""
         self._everywhere = {change.key for change in changes if self._may_fit(change)}
 
     def _may_fit(self, change: RowChange) -> bool:
         column, values = self._whole.cut.map.column, change.values
         if column in change.stepped:
             return True
-        if values is None:
-            return False
+        if values is None:  # what a row has from before a late delete it loses
+            return self._fits(None)
         left_out = column in change.unavailable or (OTHERS in change.unavailable and column not in values)
         return left_out or self._fits(values.get(column))
 

@@ -4,6 +4,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pyiceberg.table.refs import MAIN_BRANCH
+
 from firn.changes.placement.shard_map import Home
 from firn.config.map_document import MapVersion
 from firn.config.names import TableName
@@ -19,8 +21,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Former:
-    """A table that was a shard. `needed`: how many snapshots of the rest's are read in it; it may be removed once
-    these have expired."""
+    """A table that was a shard. `needed`: how many snapshots of the rest's are read in it, and tags and branches that
+    it has itself; it may be removed once these have gone."""
 
     table: str
     rows: int | None
@@ -45,7 +47,9 @@ def former_tables(catalog: "Catalog", whole: Whole, versions: Collection[MapVers
         if not _is_of(table, whole):
             continue
         size = summarize(table)
-        found.append(Former(name, size.rows, size.size_bytes, sum(name in one for one in named)))
+        refs = len(table.metadata.refs.keys() - {MAIN_BRANCH})
+        needed = sum(name in one for one in named) + refs
+        found.append(Former(name, size.rows, size.size_bytes, needed))
     return found
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
+from pyiceberg.schema import Schema
 
 from firn.tables.shard_names import SHARDS_AT
 from firn_lake.changes.cursor import Cursor
@@ -21,7 +22,6 @@ from firn_lake.sharded.shard_columns import as_shard_has
 from firn_lake.sharded.whole_version import Shards, WholeVersion
 
 if TYPE_CHECKING:
-    from pyiceberg.schema import Schema
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
 
@@ -65,7 +65,7 @@ class WholeChanges(Changes):
         return left, came
 
     def _of_shard(
-        self, source: Source, schema: "Schema", parts: Iterable[Part], snapshot: "Snapshot | None"
+        self, source: Source, schema: Schema, parts: Iterable[Part], snapshot: "Snapshot | None"
     ) -> Iterator[pa.RecordBatch]:
         names = [field.name for field in self._rows.fields]
         kinds = arrow_schema(self._read_as)
@@ -114,16 +114,21 @@ def _cursor_id(shards: Shards) -> str:
 
 
 def _moved(
-    shards: Shards, before: "Snapshot | None", after: "Snapshot | None", schema: "Schema"
+    shards: Shards, before: "Snapshot | None", after: "Snapshot | None", schema: Schema
 ) -> "Iterator[tuple[Source, Schema, Snapshot | None, Snapshot | None]]":
-    """Each shard that has another snapshot at the one moment than at the other, with the columns as it has them."""
+    """Each shard that has another snapshot at the one moment than at the other, with the columns as it has them: those
+    that the rest did not have then, by its numbers, are null, as those of one table are."""
     rest = version_of(shards.rest, after or before)
     yield rest.source, schema, before, after
-    then, now = shards.cut_at(before).by_table, shards.cut_at(after).by_table
+    cuts = shards.cut_at(before), shards.cut_at(after)
+    then, now = (cut.by_table for cut in cuts)
+    known = [version_of(shards.rest, cut.leading).schema.field_ids for cut in cuts]
     for table in sorted({*then, *now}):
         if table in then and table in now and then[table].snapshot == now[table].snapshot:
             continue
         old, new = (shards.snapshot(table, at[table]) if table in at else None for at in (then, now))
         its: Version = version_of(shards.table(table), new or old)
-        columns = as_shard_has(schema, its.schema, its.name, its.source.metadata.last_column_id + 1)
+        there = {field.name for field in schema.fields if field.field_id in known[table in now]}
+        had = Schema(*(field for field in its.schema.fields if field.name in there))
+        columns = as_shard_has(schema, had, its.name, its.source.metadata.last_column_id + 1)
         yield its.source, columns, old, new
