@@ -41,11 +41,25 @@ MUTANTS: Final = (
         (f"{_WAYS}::test_sums_of_floating_point_go_by_what_changed_whatever_that_costs[DOUBLE]",),
     ),
     Mutant(
+        "a wide row costs no more than a narrow one",
+        "layers/lake/python/firn_sql/views/refresh_way.py",
+        "return max(table.rows, table.bytes // _BYTES)",
+        "return table.rows",
+        (f"{_WAYS}::test_wide_rows_are_read_whole_sooner_than_many_only_if_they_are_few",),
+    ),
+    Mutant(
         "of a query that was run whole the rows that came go",
         "layers/lake/python/firn_sql/views/view_delta.py",
         'for sign in ("", "-"))',
         'for sign in ("-", ""))',
         ("tests/unit/spark/test_tables_at.py::test_a_table_may_have_columns_of_the_names_that_conditions_have",),
+    ),
+    Mutant(
+        "what is held counts for what it was when it was new",
+        "spark_emr/firn_spark/tables/held_columns.py",
+        "if before == size:",
+        "if before:",
+        ("tests/unit/spark/test_held_columns.py::test_what_grows_counts_for_what_it_is",),
     ),
     Mutant(
         "what look-ups hold has no end",

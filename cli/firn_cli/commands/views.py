@@ -70,7 +70,7 @@ def explain(name: Name, folder: Dir = DEFAULT_DIR, as_json: Json = False) -> Non
     own = _table(lake, str(view.table))
     meant = _meant(own, view)
     reads = [_read(lake, config, one, meant.get(str(one), {})) for one in view.sources]
-    told = _told(stream, view, reads, own.summary().rows or 0 if own is not None else 0)
+    told = _told(stream, view, reads, own)
     told["last"] = _last_way(own)
     if as_json:
         print_json(told)
@@ -126,13 +126,13 @@ class _Read:
     rows: int | None
 
 
-def _told(stream: str, view: "View", reads: Sequence[_Read], rows: int) -> dict[str, Any]:
+def _told(stream: str, view: "View", reads: Sequence[_Read], own: "LakeTable | None") -> dict[str, Any]:
     told: dict[str, Any] = {
         "view": str(view.table), "stream": stream, "refresh": "full" if view.full else "incremental",
         "every": _every(view), "version": view.sha[:12],
         "tables": [{"table": one.name, "key": list(one.facts.key), "rows": one.rows} for one in reads],
     }  # fmt: skip
-    return told | (_whole_told(view, reads) if view.full else _plan_told(view, reads, rows))
+    return told | (_whole_told(view, reads) if view.full else _plan_told(view, reads, own))
 
 
 def _whole_told(view: "View", reads: Sequence[_Read]) -> dict[str, Any]:
@@ -151,13 +151,13 @@ def _whole_told(view: "View", reads: Sequence[_Read]) -> dict[str, Any]:
     return {"sums": False, "why_no_sums": _WHOLE, "parts": [], "costs": [], "assumed": False}
 
 
-def _plan_told(view: "View", reads: Sequence[_Read], rows: int) -> dict[str, Any]:
+def _plan_told(view: "View", reads: Sequence[_Read], own: "LakeTable | None") -> dict[str, Any]:
     import duckdb
 
     from firn.config.sql_text import SqlRefused
     from firn_sql.views.binding import check_binding
     from firn_sql.views.planner import Undecided, plan
-    from firn_sql.views.refresh_cost import CHANGED, costs, parts
+    from firn_sql.views.refresh_cost import CHANGED, Facts, costs, parts
     from firn_sql.views.refresh_way import way_of
     from firn_sql.views.stored import stored
     from firn_sql.views.sums import with_sums
@@ -184,6 +184,7 @@ def _plan_told(view: "View", reads: Sequence[_Read], rows: int) -> dict[str, Any
     low = {one.name.lower(): one.facts for one in reads}
     names = {one.name.lower(): one.name for one in reads}
     estimates = costs(found, low, sums=summed.sums) if are_there else []
+    mine = Facts(0) if own is None else _facts(own, (), {})
     return {
         "sums": summed.sums,
         "why_no_sums": why or None,
@@ -197,7 +198,7 @@ def _plan_told(view: "View", reads: Sequence[_Read], rows: int) -> dict[str, Any
                 "reads": {names[table]: rows for table, rows in one.reads.items()},
                 "by": {names[table]: list(map(list, ways)) for table, ways in one.by.items()},
                 "view": one.view,
-                "way": way_of(summed, low, {one.source: CHANGED}, rows, kinds).told,
+                "way": way_of(summed, low, {one.source: CHANGED}, mine, kinds).told,
             }
             for one in estimates
         ],
@@ -261,7 +262,8 @@ def _facts(table: "LakeTable", key: tuple[str, ...], called: Mapping[str, str]) 
         ndv = (blob.properties or {}).get("ndv", "")
         if len(blob.fields) == 1 and blob.fields[0] in names and ndv.isdecimal() and len(ndv) < 16:
             counts[names[blob.fields[0]]] = int(ndv)
-    return Facts(table.summary().rows or 0, key, counts)
+    told = table.summary()
+    return Facts(told.rows or 0, key, counts, told.size_bytes)
 
 
 def _show(told: dict[str, Any]) -> None:

@@ -20,11 +20,14 @@ MOST_BYTES = 128 * 1024 * 1024  # staged
 ALONE = 50_000  # events that this process reads itself; more are spread over readers
 
 
-def small(epochs: Mapping[int, Epoch], most_events: int = MOST_EVENTS) -> bool:
-    """Whether the driver alone takes these epochs in less time than Spark needs to begin."""
-    events = sum(epoch.events for epoch in epochs.values())
+def small(epochs: Mapping[int, Epoch], most_events: int = MOST_EVENTS, events: int | None = None) -> bool:
+    """Whether the driver alone takes these epochs in less time than Spark needs to begin. `events`: so many of theirs
+    alone, and their share of the bytes; None: all."""
+    every = sum(epoch.events for epoch in epochs.values())
     size = sum(batch.bytes for epoch in epochs.values() for batch in epoch.batches)
-    return events <= most_events and size <= MOST_BYTES
+    if events is not None:
+        every, size = events, size * events // max(1, every)
+    return every <= most_events and size <= MOST_BYTES
 
 
 def changes_by_table(targets: Sequence[tuple[Target, int]]) -> dict[str, int]:

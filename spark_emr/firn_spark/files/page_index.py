@@ -24,6 +24,7 @@ T = TypeVar("T")
 _LEAST_ROWS: Final = 1_000  # for each row that is wanted: with fewer, nearly all pages would be read
 _FOOTER_ROWS: Final = 8  # for each byte of a footer: of a file with fewer, columns are read sooner than its footer here
 _MOST: Final = 0.6  # of a column's bytes: with more, all of it is read at no more cost
+_PAGE_BYTES: Final = 300  # that what is known of a page takes in memory, beside its bounds
 _TAIL: Final = 64 * 1024  # bytes before the footer, in which the page index is as a rule
 _MAGIC: Final = b"PAR1"
 _SCHEMA, _ROW_GROUPS, _WRITER = 2, 4, 6  # fields of FileMetaData
@@ -86,8 +87,12 @@ def _tried(file: pq.ParquetFile, group: int, name: str, what: Callable[["_Column
     if not isinstance(file, DataFile) or file.metadata.serialized_size * _FOOTER_ROWS > file.metadata.num_rows:
         return None
     try:
-        column = _footer_of(file).column(file, group, name)
-        return None if column is None else what(column)
+        footer = _footer_of(file)
+        column = footer.column(file, group, name)
+        found = None if column is None else what(column)
+        if file.held is not None:
+            file.held.put(file.path, -1, "footer", footer, footer.held_bytes)
+        return found
     except _BROKEN:
         return None
 
@@ -136,8 +141,9 @@ class _Footer:
 
     @property
     def held_bytes(self) -> int:
-        """About how many bytes it takes, with the places of pages of each column."""
-        return len(self._before) + 20 * self.size
+        """About how many bytes it takes by now, with what the columns know of their pages."""
+        columns = sum(one.held_bytes for one in list(self._columns.values()) if one is not None)
+        return len(self._before) + 20 * self.size + columns
 
     def _element(self, reader: Reader) -> bytes:
         """One of the schema as it stands; b"" if it is none of a column of values."""
@@ -219,6 +225,12 @@ class _Column:
                 self._told[field] = how, footer.data[at : reader.at]
         self._ends: Sequence[tuple[Any, Any]] | None = None
         self._places, self._sizes, self.firsts = _locations(index)
+
+    @property
+    def held_bytes(self) -> int:
+        """About how many bytes it takes by now."""
+        bounds = 0 if self._ends is None or self._chunk.bounds is None else self._chunk.bounds[1]
+        return _PAGE_BYTES * len(self.firsts) + bounds
 
     @cached_property
     def _counts(self) -> list[int]:

@@ -159,8 +159,9 @@ class SliceEngine:
 
     def _mirror_shards(self, one: TableCommit) -> None:
         """The same in several tables: tasks read and decode, and the job decides. Parts of ranges are as large as it
-        may hold (range_parts.bounded), but for a single request. Raises TerminalError for one that is larger."""
-        if not small(one.context.epochs):
+        may hold (range_parts.bounded), but for a single request, and for an epoch that was sealed before the stream had
+        such a table. Raises TerminalError for one that has more changes of this table."""
+        if not small(one.context.epochs, events=one.outcome.events):
             raise TerminalError(
                 f"{one.target.name} is a table of several shards, whose changes one process decides, and these are "
                 f"{one.outcome.events:,} changes at once: post them in smaller requests. They wait in the log"

@@ -37,10 +37,15 @@ class HeldColumns:
             return found[0]
 
     def put(self, path: str, group: int, name: str, value: Any, size: int) -> None:
-        """Holds it, if there is room, or what is there is asked for no more."""
+        """Holds it, if there is room, or what is there is asked for no more. What is held already may have grown."""
         key = path, group, name
         with self._lock:
-            if size > self._most or key in self._held:
+            _, before, chances = self._held.get(key, (None, 0, 1))
+            if before == size:
+                return
+            if before:
+                self._bytes -= self._held.pop(key)[1]
+            if size > self._most:
                 return
             while self._bytes + size > self._most:
                 first = next(iter(self._held))
@@ -49,7 +54,7 @@ class HeldColumns:
                     self._held.move_to_end(first)
                     return
                 self._bytes -= self._held.pop(first)[1]
-            self._held[key] = [value, size, 1]
+            self._held[key] = [value, size, chances]
             self._bytes += size
 
     def clear(self) -> None:

@@ -30,14 +30,13 @@ from firn_spark.pipelines.base_delta import NoDelta
 from firn_spark.table_commit import RangeContext
 from firn_spark.tables.evolve import Table
 from firn_spark.views.row_changes import RowChanges, SharedChanges
-from firn_spark.views.tables_at import TableAt, TablesAt
+from firn_spark.views.tables_at import TableAt, TablesAt, facts_of
 from firn_spark.views.view_table import Remake, fits, made, settled
 from firn_sql.result_batches import batches_of
 from firn_sql.views.algebra import Plan, Scan, operators
 from firn_sql.views.clock import NEVER, Moments
 from firn_sql.views.planner import plan
 from firn_sql.views.refresh import AFTER, Refresh
-from firn_sql.views.refresh_cost import Facts
 from firn_sql.views.refresh_way import WAY, Way, way_of
 from firn_sql.views.source_tables import source_table
 from firn_sql.views.stored import Stored, stored
@@ -349,10 +348,9 @@ def _with_changes(
 
 
 def _way(work: _Work, query: _Query, table: Table, changed: Mapping[str, RowChanges]) -> Way:
-    facts = {low: Facts(one.rows, tuple(map(one.in_sql, one.key))) for low, one in work.tables.items()}
+    facts = {low: one.facts for low, one in work.tables.items()}
     counts = {low: max(sum(map(len, one.gone)), sum(map(len, one.come))) for low, one in changed.items()}
-    rows = int(table.head().summary().get("total-records") or 0)
-    return way_of(query.plan, facts, counts, rows, query.stored.casts.values())
+    return way_of(query.plan, facts, counts, facts_of(table, _snapshot(table)), query.stored.casts.values())
 
 
 def _moments(work: _Work) -> Moments:

@@ -22,6 +22,7 @@ from firn_spark.tables.held_columns import HeldColumns
 from firn_spark.views.row_changes import RowChanges
 from firn_sql.views import bags
 from firn_sql.views.algebra import column, quoted
+from firn_sql.views.refresh_cost import Facts
 from firn_sql.views.refresh_port import AFTER, NOTHING, Span, Within, listed
 from firn_sql.views.stored import Stored
 from firn_sql.views.view_connection import Connection
@@ -53,9 +54,9 @@ class TableAt:
     called: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def rows(self) -> int:
-        """About how many: what its snapshot says of itself, rows that are deleted among them."""
-        return int(self.table.java.snapshot(self.until).summary().get("total-records") or 0)
+    def facts(self) -> Facts:
+        """About how large it is."""
+        return facts_of(self.table, self.until, tuple(map(self.in_sql, self.key)))
 
     def in_sql(self, column: str) -> str:
         """What SQL calls a column of the table."""
@@ -126,7 +127,7 @@ class TablesAt:
 
     def count(self, source: str) -> int:
         """As the port says."""
-        return self._tables[source].rows
+        return self._tables[source].facts.rows
 
     def view_rows(self) -> str:
         """A SELECT of all rows of the view's table, in the types of Stored.rows."""
@@ -309,6 +310,12 @@ class TablesAt:
         self._connection.execute(f"CREATE TEMP TABLE {name} AS SELECT * FROM firn_reader")
         self._connection.unregister("firn_reader")
         return name
+
+
+def facts_of(table: Table, snapshot: int, key: tuple[str, ...] = ()) -> Facts:
+    """About how large a table is: what a snapshot says of itself, rows that are deleted among them."""
+    told = table.java.snapshot(snapshot).summary()
+    return Facts(int(told.get("total-records") or 0), key, bytes=int(told.get("total-files-size") or 0))
 
 
 def _places(by: Column, found: Sequence[pa.Table], rows: pa.Table) -> deletes.Places:

@@ -1,5 +1,6 @@
 """What look-ups have read stays in memory for the next ones, up to a bound."""
 
+import tracemalloc
 from pathlib import Path
 
 import pyarrow as pa
@@ -106,3 +107,27 @@ def test_places_of_pages_are_told_once(tmp_path: Path) -> None:
             footers.append(file.pages)
     assert footers[0] is not None
     assert footers[1:] == footers[:1] * 2
+
+
+def test_what_grows_counts_for_what_it_is() -> None:
+    found = held(50, "a", "b")
+    found.put("b", 0, "id", "B", 40)
+    assert (found.bytes, found.get("b", 0, "id")) == (50, "B")
+    found.put("b", 0, "id", "B", 51)
+    assert (found.bytes, found.get("b", 0, "id"), found.get("a", 0, "id")) == (10, None, "A")
+
+
+def test_what_is_known_of_many_pages_counts_for_what_it_takes(tmp_path: Path) -> None:
+    path, names = tmp_path / "rows.parquet", [f"c{i}" for i in range(4)]
+    rows = pa.table([pa.array(range(400_000))] * len(names), names=names)
+    pq.write_table(rows, path, write_page_index=True, max_rows_per_page=100, use_dictionary=False)
+    known = HeldColumns()
+    tracemalloc.start()
+    with Objects(f"file://{tmp_path}", known).open(f"file://{path}") as file:
+        for name in names:
+            group = RowGroup(file, 0, {name: name})
+            assert group.candidates([Column(name, Type("long"))], [pa.array([5])]).to_pylist() == [5]
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert taken / 2 < known.bytes < taken * 2
+    assert taken > 2_000_000

@@ -16,10 +16,15 @@ JOIN = "SELECT o.id, c.region FROM shop.orders o JOIN shop.customers c ON o.cid 
 GROUPS = "SELECT cid, count(*) AS n, sum(amount) AS s FROM shop.orders GROUP BY cid"
 
 
-def way(sql: str, orders: int, changed: int = 1_000, *, view: int = 0, kinds: tuple[str, ...] = ("BIGINT",)) -> Way:
+def way(
+    sql: str, orders: int, changed: int = 1_000, *, view: int = 0, kinds: tuple[str, ...] = ("BIGINT",), width: int = 0
+) -> Way:
     found, _ = with_sums(plan(sql, TABLES), TABLES, duckdb.connect())
-    facts = {"shop.orders": Facts(orders, ("id",)), "shop.customers": Facts(orders // 10, ("id",), {"region": 12})}
-    return way_of(found, facts, {"shop.orders": changed}, view, kinds)
+    facts = {
+        "shop.orders": Facts(orders, ("id",), bytes=orders * width),
+        "shop.customers": Facts(orders // 10, ("id",), {"region": 12}),
+    }
+    return way_of(found, facts, {"shop.orders": changed}, Facts(view, bytes=view * width), kinds)
 
 
 @pytest.mark.parametrize("sql", [JOIN, GROUPS])
@@ -48,6 +53,21 @@ def test_a_view_that_is_larger_than_its_tables_is_read_too() -> None:
     assert not way(JOIN, 100_000, view=10**7).whole
 
 
+def test_wide_rows_are_read_whole_sooner_than_many_only_if_they_are_few() -> None:
+    """A query over a gigabyte of documents may take more disk than a view's query has, though they are few."""
+    assert way(JOIN, 100_000, view=50_000).whole
+    assert way(JOIN, 100_000, view=50_000, width=90).whole, "as wide as rows are"
+    assert not way(JOIN, 100_000, view=50_000, width=20_000).whole
+    assert way(JOIN, 500, view=500, width=20_000).whole
+    every = "SELECT id, row_number() OVER (ORDER BY x) AS n FROM shop.orders"
+    assert way(every, 50_000, view=50_000, width=20_000).whole, "all are read twice either way"
+
+
+def test_a_table_that_says_no_rows_has_those_of_its_bytes() -> None:
+    found, _ = with_sums(plan(GROUPS, TABLES), TABLES, duckdb.connect())
+    assert not way_of(found, {"shop.orders": Facts(0, ("id",), bytes=10**11)}, {"shop.orders": 9}, Facts(0), ()).whole
+
+
 def test_first_rows_of_a_large_table_go_by_those_that_the_view_has() -> None:
     first = "SELECT id, amount FROM shop.orders ORDER BY amount DESC LIMIT 10"
     assert way(first, 1_000).whole
@@ -59,7 +79,7 @@ def test_what_did_not_change_takes_no_step() -> None:
     union = f"SELECT id, cid AS n FROM shop.orders UNION ALL SELECT id, count(*) FROM ({JOIN}) GROUP BY id"
     assert way(JOIN, 10_000).by_change < way(union, 10_000).by_change
     found, _ = with_sums(plan(JOIN, TABLES), TABLES, duckdb.connect())
-    none = way_of(found, {name: Facts(1_000, ("id",)) for name in TABLES}, {}, 0, ())
+    none = way_of(found, {name: Facts(1_000, ("id",)) for name in TABLES}, {}, Facts(0), ())
     assert (none.whole, none.by_change) == (False, 0)
 
 
@@ -85,4 +105,6 @@ def test_values_that_statistics_count_change_nothing() -> None:
     found, _ = with_sums(plan(JOIN, TABLES), TABLES, duckdb.connect())
     facts = {name: Facts(10**6, ("id",)) for name in TABLES}
     told = {name: Facts(10**6, ("id",), {"cid": 3, "region": 2}) for name in TABLES}
-    assert way_of(found, facts, {"shop.orders": 9}, 0, ()) == way_of(found, told, {"shop.orders": 9}, 0, ())
+    assert way_of(found, facts, {"shop.orders": 9}, Facts(0), ()) == way_of(
+        found, told, {"shop.orders": 9}, Facts(0), ()
+    )

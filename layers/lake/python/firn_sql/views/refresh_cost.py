@@ -39,11 +39,13 @@ _LONGEST: Final = 5_000  # characters of a tree
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a table: its rows, its key, and of some columns how many different values they have."""
+    """What is known of a table: its rows, its key, of some columns how many different values they have, and the bytes
+    of its data files (0: not known)."""
 
     rows: int
     key: tuple[str, ...] = ()
     distinct: Mapping[str, int] = field(default_factory=dict)
+    bytes: int = 0
 
 
 @dataclass(frozen=True)
