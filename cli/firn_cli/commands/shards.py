@@ -213,8 +213,9 @@ def undo(table: Whole, dry_run: DryRun = False, folder: Dir = DEFAULT_DIR, as_js
                 )
     except ValueError as error:
         raise NoSuchMap(str(error)) from error
-    steps = [f"takes back version {one.number}: {one.why}" for one in back]
-    _put(looked, after, f"undo: as version {in_use.number}", dry_run, as_json, {"steps": steps})
+    for one in back if not as_json else ():
+        typer.echo(f"takes back version {one.number}: {one.why}")
+    _put(looked, after, f"undo: as version {in_use.number}", dry_run, as_json)
 
 
 @app.command("remove-former")

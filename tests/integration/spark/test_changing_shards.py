@@ -386,8 +386,9 @@ def test_shards_are_rebalanced_taken_back_and_former_ones_removed_by_command(
     told = firn("rebalance", REST, "--rows", "15")
     assert (told["version"], told["steps"], told["most"]) == (2, ["split s1: s2 from 25"], 15)
     assert [(one["source"], one["target"], one["rows"]) for one in told["moves"]] == [("s1", "s2", 15)]
-    told = firn("undo", REST)
-    assert (told["moves"], told["steps"]) == ([], ["takes back version 2: rebalance: split s1: s2 from 25"])
+    told = firn("undo", REST, "--dry-run", as_json=False)
+    assert "takes back version 2: rebalance: split s1: s2 from 25" in told
+    assert firn("undo", REST)["moves"] == []
     lake.land(part := [event("u", 200, {"id": 1, "w": "w", "v": "x", "n": 30})])
     done += part
     assert check(lake, done) == 3
