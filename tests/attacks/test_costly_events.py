@@ -66,7 +66,7 @@ def test_an_event_takes_the_time_and_the_room_that_its_bytes_take(name: str) -> 
 @pytest.mark.parametrize(("kind", "value"), [("set", str(2**63 - 1)), ("set", "b"), ("set", "a,b"), ("enum", "b")])
 def test_rows_of_a_type_of_many_labels_take_no_time_for_each_of_them(kind: str, value: str) -> None:
     event = canal(kind + "(" + "'a'," * 60_000 + "'b')")
-    event["data"] = [{"a": value}] * 4_000
+    event["data"] = [{"a": value}] * 1_000
     parsed_in_time(json.dumps(event).encode())
 
 
