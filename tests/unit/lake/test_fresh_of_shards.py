@@ -17,10 +17,13 @@ from firn.log import cuts, holds, published_configs, shard_maps
 from firn.log.holds import Quarantine
 from firn.log.store import open_store
 from firn.tables.table_state import NEWEST
+from firn_lake.answers import answer_rows
 from firn_lake.fresh.pending import Look, NotFresh
 from firn_lake.fresh.pending_table import state_of, waiting
 from firn_lake.lake import Lake
-from firn_lake.sql.query import query
+from firn_lake.question_parameters import Query
+from firn_lake.sql.duck import Limits
+from firn_lake.sql.query import Tables, query
 from firn_lake.tables import TableNotFound
 from tests.integration.spark.test_commit import GONE, event
 from tests.sharded_ground import CONFIG, REST, WHOLE, ShardedGround
@@ -76,6 +79,15 @@ def test_only_shards_that_may_tell_of_the_rows_are_opened(
         ground.post(waits)
     found, names = opened(ground, f"SELECT id FROM {WHOLE} WHERE {where} ORDER BY id")
     assert (found, names) == (ids, {REST, *others})
+
+
+def test_an_answer_names_the_shards_that_were_opened_fresh_or_not(ground: ShardedGround) -> None:
+    ground.post([event("u", 200, row(3, "b", 1))])
+    for fresh in (None, ground.lake.fresh()):
+        tables = Tables(ground.catalog, fresh=fresh, wholes=ground.lake.wholes)
+        read: list[tuple[str, ...]] = []
+        assert list(answer_rows(tables, Query(f"SELECT id FROM {WHOLE} WHERE w = 'a'"), Limits(), read.append).parts)
+        assert sorted(map(".".join, read)) == ["a.orders", REST], fresh
 
 
 def test_where_the_key_tells_the_shard_no_other_is_opened(tmp_path: Path) -> None:
