@@ -52,7 +52,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Passed:
+class MovedRows:
     """What passed into a shard and out of it. `anew`: as Passage has it."""
 
     files: Sequence[NewFile] = ()
@@ -61,7 +61,7 @@ class Passed:
 
 
 @dataclass(frozen=True)
-class Apart:
+class DecidedKeys:
     """The keys that are decided one by one: their rows don't pass."""
 
     key: Sequence[Column]
@@ -93,7 +93,7 @@ def _keys(column: pa.ChunkedArray, of: Column) -> list[Any]:
     return [None if one is None else str(UUID(bytes=one)) for one in column.to_pylist()]
 
 
-class Into:
+class ShardFiles:
     """The new files of one shard, which several threads fill. `layout`: of its table, with all columns that the rows
     need."""
 
@@ -143,7 +143,7 @@ class Into:
         return pa.array(told, mine.type)
 
 
-class Passages:
+class RowMover:
     """All that passes by one change of a map. `columns`: of the whole; `into`: the shards that rows come to, by name;
     `passing`: what becomes of each shard."""
 
@@ -152,20 +152,20 @@ class Passages:
         spark: SparkSession,
         shards: ShardMap,
         columns: Sequence[Column],
-        apart: Apart,
-        into: Mapping[str, Into],
+        decided: DecidedKeys,
+        into: Mapping[str, ShardFiles],
         passing: Mapping[str, Passage],
     ) -> None:
         self._spark = spark
         self._shards = shards
         self._columns = columns
-        self._apart = apart
+        self._decided = decided
         self._passing = passing
         self._into = into
         self._gone: defaultdict[str, dict[str, list[pa.Array]]] = defaultdict(lambda: defaultdict(list))
         self._lock = Lock()
 
-    def read(self, sources: Sequence[Source]) -> Mapping[str, Passed]:
+    def read(self, sources: Sequence[Source]) -> Mapping[str, MovedRows]:
         """-> what passed, by shard. Raises LostRace, ForeignFiles, StorageUnavailable, UnknownOutcome."""
         for source in sources:
             into = frozenset(name for name, one in self._passing.items() if source.name in one.sources)
@@ -174,7 +174,7 @@ class Passages:
         for one in self._into.values():
             self._write(one, 1)
         return {
-            name: Passed(
+            name: MovedRows(
                 self._into[name].files if name in self._into else (),
                 {path: pa.concat_arrays(parts) for path, parts in self._gone[name].items()},
                 one.anew,
@@ -188,32 +188,34 @@ class Passages:
         ):
             self._read_earlier(source, into)
             return
-        wanted = row_lookup.Wanted(self._apart.key, snapshot=source.snapshot)
+        wanted = row_lookup.Wanted(self._decided.key, snapshot=source.snapshot)
         files = row_lookup.plan(self._spark, source.table, wanted, None)
         objects = Objects(source.table.state.location)
         fields = [values.file_field(one) for one in source.table.state.fields]
 
-        def one(told: tuple[str, pa.Array]) -> None:
+        def one(path: str, gone: pa.Array) -> None:
             try:
-                with objects.open(told[0]) as file:
-                    self.read_file(file, told, fields, into, source.stays)
+                with objects.open(path) as file:
+                    self.read_file(file, path, gone, fields, into, source.stays)
             except pa.ArrowException as error:
-                raise readable_files.other(error, [told[0]]) from error
+                raise readable_files.other(error, [path]) from error
 
+        gone_in = deletes.gone_in(objects, files.deletes, files.files)
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            list(pool.map(one, deletes.gone_in(objects, files.deletes, files.files).items()))
+            list(pool.map(one, gone_in.keys(), gone_in.values()))
 
     def read_file(
         self,
         file: DataFile,
-        told: tuple[str, pa.Array],
+        path: str,
+        gone: pa.Array,
         fields: Sequence[pa.Field],
         into: frozenset[str],
         stays: str | None,
     ) -> None:
-        """A data file. `told`: its path, and the rows of it that are deleted; `fields`: of its table
-        (values.file_field); `into`: the shards that rows of it may come to; `stays`: as Source has it."""
-        (path, gone), there, first = told, row_lookup.by_id(file), 0
+        """A data file. `gone`: the rows of it that are deleted; `fields`: of its table (values.file_field); `into`: the
+        shards that rows of it may come to; `stays`: as Source has it."""
+        there, first = row_lookup.by_id(file), 0
         for number in range(file.num_row_groups):
             group = _Group(file, number, there, fields)
             left = row_lookup.left(pa.arange(0, group.rows), first, gone)
@@ -231,10 +233,10 @@ class Passages:
     def _places_in(self, group: "_Group", left: pa.Array) -> tuple[pa.Array, pa.Array]:
         """Of each row that is left its shard by the map, and whether it passes there if that is another one."""
         place = self._places(group.column(self._shards.column, left), len(left))
-        if not self._apart.keys or not len(left):
+        if not self._decided.keys or not len(left):
             return place, pa.repeat(pa.scalar(True), len(left))
-        key = [self._keyed(group.column(one.name, left), one, len(left)) for one in self._apart.key]
-        return place, pc.invert(self._apart.among(key))
+        key = [self._keyed(group.column(one.name, left), one, len(left)) for one in self._decided.key]
+        return place, pc.invert(self._decided.among(key))
 
     def _places(self, column: pa.ChunkedArray | None, rows: int) -> pa.Array:
         shards = self._shards
@@ -261,14 +263,14 @@ class Passages:
     def _read_earlier(self, source: Source, into: frozenset[str]) -> None:
         """Of a table whose columns have other types since: by a Spark job, all of it at once. This is rare: a job died
         after it had committed the shard, and the next one's changes are of other types."""
-        wanted = row_lookup.Wanted(self._apart.key, snapshot=source.snapshot)
+        wanted = row_lookup.Wanted(self._decided.key, snapshot=source.snapshot)
         rows = earlier_rows(self._spark, source.table, source.snapshot, self._columns, wanted)
         place = self._places(rows[self._shards.column], len(rows))
         key = [
             (values.formed if one.type.name in values.FORMED else values.sought)(rows[one.name], one.type)
-            for one in self._apart.key
+            for one in self._decided.key
         ]
-        passes = pc.invert(self._apart.among(key))
+        passes = pc.invert(self._decided.among(key))
         fields = [values.file_field(one) for one in source.table.state.fields]
         for name in sorted(into):
             mine = rows.filter(pc.and_(passes, pc.equal(place, name)))
@@ -289,7 +291,7 @@ class Passages:
         if sum(one.bytes for one in self._into.values()) > _BYTES:
             self._write(max(self._into.values(), key=lambda one: one.bytes), 1)
 
-    def _write(self, one: Into, least: int) -> None:
+    def _write(self, one: ShardFiles, least: int) -> None:
         """What is held for a shard, if it is so many rows."""
         with self._lock:
             rows = one.taken() if one.rows >= least else None

@@ -28,7 +28,7 @@ from firn.tables.shard_cut import At
 from firn.tables.shard_names import SHARD_PASSED, SHARDS_AT
 from firn.tables.table_state import EPOCH, HELD_IDS
 from firn_spark.driver import shard_tenants
-from firn_spark.driver.shard_passages import Apart, Into, Passages, Passed, Source
+from firn_spark.driver.shard_passages import DecidedKeys, MovedRows, RowMover, ShardFiles, Source
 from firn_spark.driver.shard_tables import (
     MOST_EMPTIED,
     ShardRows,
@@ -76,7 +76,7 @@ class ShardedMirror:
         self._key = [one.decoding.columns[i] for i in one.decoding.key]
         self._late: dict[bytes, int | None] = {}
         self._former: dict[TableName, ShardRows] = {}
-        self._passed: Mapping[str, Passed] = {}
+        self._passed: Mapping[str, MovedRows] = {}
         self._rows = {shard.place: rows_of(one, shard, self._key, memory) for shard in self._shards()}
 
     def _shards(self) -> list[ShardTable]:
@@ -151,7 +151,7 @@ class ShardedMirror:
         return told | self._rows_passed(self.rest.shard.name)
 
     def _rows_passed(self, shard: str) -> dict[str, str]:
-        rows = sum(one.rows for one in self._passed.get(shard, Passed()).files)
+        rows = sum(one.rows for one in self._passed.get(shard, MovedRows()).files)
         return {SHARD_PASSED: str(rows)} if rows else {}
 
     def admit(self, decided: ShardedDecision) -> tuple[str, ...]:
@@ -195,10 +195,10 @@ class ShardedMirror:
             for shard in (rows.shard for rows in self._rows.values())
             if shard.before is not None and shard.table is not None and (at := shard.snapshot_at_cut) is not None
         ]
-        into = {name: Into(layout_of(one.table)) for name, one in ready.items() if told[name].sources}
-        apart = Apart(self._key, decided.rows.keys())
-        passages = Passages(self._one.context.spark, decided.map, self._one.plan.columns, apart, into, told)
-        self._passed = passages.read(sources)
+        into = {name: ShardFiles(layout_of(one.table)) for name, one in ready.items() if told[name].sources}
+        keys = DecidedKeys(self._key, decided.rows.keys())
+        mover = RowMover(self._one.context.spark, decided.map, self._one.plan.columns, keys, into, told)
+        self._passed = mover.read(sources)
         return ready
 
     def _ready(self, rows: ShardRows, seen: Survey, whole: Table) -> "_Ready":
@@ -244,7 +244,7 @@ class ShardedMirror:
     def write(self, rows: ShardRows, decided: ShardedDecision, table: Table, shape: Shape) -> by_rows.Written:
         """Writes what brings a shard there. `table`: with all columns that it needs."""
         name, by_key = rows.shard.name, decided.rows
-        passed = self._passed.get(name, Passed())
+        passed = self._passed.get(name, MovedRows())
         step = by_key.step(name, {} if passed.anew else rows.present(by_key.rows.keys()))
         known: dict[Key, Row] = {}
         times: dict[Key, int | None] = {}

@@ -27,7 +27,7 @@ from firn.tables.shard_names import SHARDS_MAP
 from firn_cli.main import main
 from firn_lake.lake import Lake as Reader
 from firn_spark.driver import shard_passages
-from firn_spark.driver.shard_passages import Passages
+from firn_spark.driver.shard_passages import RowMover
 from firn_spark.maintenance.expiry import expire_all
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Tables
@@ -182,7 +182,7 @@ def test_rows_that_pass_in_many_files_are_made_good_whenever_a_job_dies(
     lake = lake_of(spark, tmp_path, "{by: hash(id), count: 1}")
     done = [row(100 + n, n, "abz"[n % 3], f"v{n}") for n in range(300)]
     lake.land(done)
-    write, read, commit = shard_passages.write_rows, Passages.read, fence.commit
+    write, read, commit = shard_passages.write_rows, RowMover.read, fence.commit
     lsn = 1_000
     hows: Sequence[Callable[[ShardMap], ShardMap]] = (
         lambda now: split(now, "s0", "s1", Home("s1.orders")),
@@ -212,7 +212,7 @@ def test_rows_that_pass_in_many_files_are_made_good_whenever_a_job_dies(
 
         for module, name, fault in (
             (shard_passages, "write_rows", dying("write", write)),
-            (Passages, "read", dead),
+            (RowMover, "read", dead),
             (fence, "commit", dying("commit", commit)),
         ):
             with monkeypatch.context() as patch:

@@ -66,6 +66,15 @@ def test_an_object_that_is_too_large_to_tell_whose_each_letter_is_makes_the_answ
     assert ([one.letters for one in whole.letters], whole.partial) == ([1], False)
 
 
+def test_of_a_batch_that_no_epoch_has_yet_the_changes_of_other_tables_do_not_count(stream: Stream) -> None:
+    events = [event("c", 1, {"id": 1, "v": "a"}), event("c", 2, {"id": 2}, table="other")]
+    body = b"\n".join(json.dumps(one).encode() for one in events)
+    batch = accept(stream.store, stream.config, STREAM, body, now=NOW).batch_id
+    found = receipt_of(stream.store, stream.config, TABLE, batch, None)
+    assert found is not None
+    assert (found.rows, found.state) == (1, "pending")
+
+
 def test_a_batch_whose_epoch_waits_for_a_person_says_so(stream: Stream) -> None:
     batch = post(stream, stream.tick())
     n = stream.seal()

@@ -73,7 +73,7 @@ def test_only_files_that_fit_are_read_of_each_lake(lakes: Lakes, monkeypatch: py
     [
         ("SELECT * FROM asia.shop.orders", TableNotFound, "there is no lake 'asia', but eu, us"),
         ("SELECT * FROM us.shop.customers", TableNotFound, "tables: shop.orders"),
-        ("SELECT * FROM shop.nothing", TableNotFound, "eu: no table 'shop.nothing'"),
+        ("SELECT * FROM shop.nothing", TableNotFound, r"^eu: no table 'shop.nothing'.*; us: no table"),
         ("SELECT * FROM eu.a.b.orders", QueryError, r'one quoted name, eu\."a\.b"\.orders'),
         ("SELECT 1 FROM shop.orders, eu.shop.orders AS other WHERE wrong = 1", QueryError, "wrong"),
         ("DROP TABLE eu.shop.orders", QueryError, "only reads"),

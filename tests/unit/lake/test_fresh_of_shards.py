@@ -17,10 +17,13 @@ from firn.log import cuts, holds, published_configs, shard_maps
 from firn.log.holds import Quarantine
 from firn.log.store import open_store
 from firn.tables.table_state import NEWEST
+from firn_lake.answers import answer_rows
 from firn_lake.fresh.pending import Look, NotFresh
 from firn_lake.fresh.pending_table import state_of, waiting
 from firn_lake.lake import Lake
-from firn_lake.sql.query import query
+from firn_lake.question_parameters import Query
+from firn_lake.sql.duck import Limits
+from firn_lake.sql.query import Tables, query
 from firn_lake.tables import TableNotFound
 from tests.integration.spark.test_commit import GONE, event
 from tests.sharded_ground import CONFIG, REST, WHOLE, ShardedGround
@@ -93,6 +96,15 @@ def test_a_late_delete_brings_a_row_to_the_rest_that_loses_the_value_it_was_plac
     fits = [id for id, word in ((1, "'a'"), (2, "NULL")) if word in where]
     assert ground.whole(where) == {id: wanted[id] for id in fits}
     assert ground.by_table(REST) == {2: wanted[2]}
+
+
+def test_an_answer_names_the_shards_that_were_opened_fresh_or_not(ground: ShardedGround) -> None:
+    ground.post([event("u", 200, row(3, "b", 1))])
+    for fresh in (None, ground.lake.fresh()):
+        tables = Tables(ground.catalog, fresh=fresh, wholes=ground.lake.wholes)
+        read: list[tuple[str, ...]] = []
+        assert list(answer_rows(tables, Query(f"SELECT id FROM {WHOLE} WHERE w = 'a'"), Limits(), read.append).parts)
+        assert sorted(map(".".join, read)) == ["a.orders", REST], fresh
 
 
 def test_where_the_key_tells_the_shard_no_other_is_opened(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from firn.changes.metadata_columns import HELD, OTHERS_ID, POSITION
 from firn.changes.placement.shard_decision import Passage
 from firn.changes.placement.shard_map import Bands, Home, Listed, ShardMap, even
 from firn_spark.driver import shard_passages
-from firn_spark.driver.shard_passages import Apart, Into, Passages
+from firn_spark.driver.shard_passages import DecidedKeys, RowMover, ShardFiles
 from firn_spark.files import values
 from firn_spark.files.write import Layout
 from firn_spark.tables.objects import Objects
@@ -87,12 +87,12 @@ def test_rows_go_where_the_map_says_and_leave_where_they_were(
     named = {key_of([row[of.name] for of in key]) for row in dice.sample(rows, count // 4)}
     layout = Layout(tuple(mine), {}, None, None, {}, (), (Column("id", LONG),), [(f"file://{tmp_path}/", "")], "file:/")
     monkeypatch.setattr(shard_passages, "_ROWS", 500)
-    into = {"a": Into(layout), "b": Into(layout)}
+    into = {"a": ShardFiles(layout), "b": ShardFiles(layout)}
     passing = {"a": Passage(frozenset({"x"})), "b": Passage(frozenset({"x"})), "rest": Passage(loses=True)}
-    passages = Passages(None, shards, [Column(of, kinds[of]) for of in kinds], Apart(key, named), into, passing)
+    mover = RowMover(None, shards, [Column(of, kinds[of]) for of in kinds], DecidedKeys(key, named), into, passing)
     with Objects("file:/").open(path) as file:
-        passages.read_file(file, (path, gone), there, frozenset(into), "rest")
-    passed = passages.read([])
+        mover.read_file(file, path, gone, there, frozenset(into), "rest")
+    passed = mover.read([])
 
     left = [row for n, row in enumerate(rows) if n not in set(gone.to_pylist())]
     passes = [row for row in left if key_of([row[of.name] for of in key]) not in named]
