@@ -88,11 +88,12 @@ def _tried(file: pq.ParquetFile, group: int, name: str, what: Callable[["_Column
         return None
     try:
         footer = _footer_of(file)
-        column = footer.column(file, group, name)
-        found = None if column is None else what(column)
-        if file.held is not None:
-            file.held.put(file.path, -1, "footer", footer, footer.held_bytes)
-        return found
+        try:
+            column = footer.column(file, group, name)
+            return None if column is None else what(column)
+        finally:
+            if file.held is not None:  # with what it knows by now
+                file.held.put(file.path, -1, "footer", footer, footer.held_bytes)
     except _BROKEN:
         return None
 
@@ -103,8 +104,6 @@ def _footer_of(file: DataFile) -> "_Footer":
         file.pages = file.held.get(file.path, -1, "footer")
     if file.pages is None:
         file.pages = _Footer(file)
-        if file.held is not None:
-            file.held.put(file.path, -1, "footer", file.pages, file.pages.held_bytes)
     found: _Footer = file.pages
     return found
 
