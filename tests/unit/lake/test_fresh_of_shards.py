@@ -17,6 +17,7 @@ from firn.log import cuts, holds, published_configs, shard_maps
 from firn.log.holds import Quarantine
 from firn.log.store import open_store
 from firn.tables.table_state import NEWEST
+from firn_lake.fresh.key_lookup import KeyColumns
 from firn_lake.fresh.pending import Look, NotFresh
 from firn_lake.fresh.pending_table import state_of, waiting
 from firn_lake.lake import Lake
@@ -93,6 +94,26 @@ def test_a_late_delete_brings_a_row_to_the_rest_that_loses_the_value_it_was_plac
     fits = [id for id, word in ((1, "'a'"), (2, "NULL")) if word in where]
     assert ground.whole(where) == {id: wanted[id] for id in fits}
     assert ground.by_table(REST) == {2: wanted[2]}
+
+
+def test_the_keys_that_are_looked_for_are_compared_as_one_however_many_shards_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As columns of Arrow: 500,000 keys take a second, and a table has up to 100 shards."""
+    ground, made = ShardedGround(tmp_path, "{by: hash(w), count: 6}"), list[int]()
+    ground.post([event("c", 100 + id, row(id, str(id))) for id in range(20)])
+    ground.commit(ground.folded(), ground.seal())
+    ground.post([event("u", 200, row(id, str(id), 7)) for id in range(20)])
+    as_columns = KeyColumns.__init__
+
+    def count(self: KeyColumns, key: Any, keys: Any, schema: Any) -> None:
+        made.append(len(keys))
+        as_columns(self, key, keys, schema)
+
+    monkeypatch.setattr(KeyColumns, "__init__", count)
+    found = ground.lake.sql(f"SELECT id, n FROM {WHOLE} ORDER BY id", fresh=True).pylist()
+    assert found == [{"id": id, "n": 7} for id in range(20)]
+    assert made == [20, 20], "once to look rows up, and once to leave them out"
 
 
 def test_where_the_key_tells_the_shard_no_other_is_opened(tmp_path: Path) -> None:
