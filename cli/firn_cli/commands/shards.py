@@ -15,7 +15,7 @@ from firn_cli.options import DEFAULT_DIR, Dir, Json
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
-    from firn.changes.placement.shard_map import ShardMap
+    from firn.changes.placement.shard_map import Home, ShardMap
     from firn.config.map_document import MapVersion
     from firn.config.model import Config, StreamConfig, TableRule
     from firn.config.sharding import Sharding
@@ -168,13 +168,19 @@ def rebalance(
     as_json: Json = False,
 ) -> None:
     """Split large and busy shards, merge small neighbours. Each at most once; --dry-run says what that costs."""
-    from firn.tables import shard_rebalance
+    from firn.log import shard_maps
+    from firn.tables import shard_changes, shard_rebalance
     from firn_lake.sharded.shard_loads import ShardColumns, loads_of
 
     looked = _look(table, folder)
     try:
         now = looked.before.map
-        loads, columns = loads_of(looked.catalog, now), ShardColumns(looked.catalog, now)
+        others = shard_maps.of_others(looked.store, looked.config, looked.rule.to)
+
+        def taken(home: "Home") -> str | None:
+            return shard_changes.taken_by_others(looked.config, looked.before, home, others)
+
+        loads, columns = loads_of(looked.catalog, now), ShardColumns(looked.catalog, now, taken)
         limit = shard_rebalance.MOST_AT_ONCE if at_once is None else at_once
         plan = shard_rebalance.plan(now, looked.of, loads, columns, most, limit)
     except ValueError as error:

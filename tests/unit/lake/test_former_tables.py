@@ -189,6 +189,18 @@ def test_what_no_row_has_moved_by_is_taken_back(tmp_path: Path) -> None:
         taken_back(made, first)
 
 
+def test_a_new_shard_has_no_name_that_another_rule_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No table need be there yet."""
+    other = "  web:\n    tables:\n      public.s: {to: s2.orders, key: [id]}\n"
+    lake = ShardedLake(tmp_path, RANGES, config=CONFIG + other)
+    lake.commit(*rows(0, 40))
+    known = lake.catalog.properties
+    said = {"staging": f"file://{tmp_path}/staging", "warehouse": known["warehouse"], "catalog_uri": known["uri"]}
+    (tmp_path / "stack.json").write_text(json.dumps(said | {"url": "http://127.0.0.1:9"}))
+    assert main(["shards", "rebalance", "rest.orders", "--rows", "20", "--dir", str(tmp_path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["steps"] == ["split s1: s3 from 25"]
+
+
 def test_shards_tell_what_they_have_and_where_they_could_be_split(tmp_path: Path) -> None:
     lake = ShardedLake(tmp_path, RANGES)
     lake.commit(*rows(0, 40))

@@ -18,6 +18,7 @@ from firn.log.holds import Quarantine
 from firn.log.store import open_store
 from firn.tables.table_state import NEWEST
 from firn_lake.answers import answer_rows
+from firn_lake.fresh.key_lookup import KeyColumns
 from firn_lake.fresh.pending import Look, NotFresh
 from firn_lake.fresh.pending_table import state_of, waiting
 from firn_lake.lake import Lake
@@ -105,6 +106,26 @@ def test_an_answer_names_the_shards_that_were_opened_fresh_or_not(ground: Sharde
         read: list[tuple[str, ...]] = []
         assert list(answer_rows(tables, Query(f"SELECT id FROM {WHOLE} WHERE w = 'a'"), Limits(), read.append).parts)
         assert sorted(map(".".join, read)) == ["a.orders", REST], fresh
+
+
+def test_the_keys_that_are_looked_for_are_compared_as_one_however_many_shards_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As columns of Arrow: 500,000 keys take a second, and a table has up to 100 shards."""
+    ground, made = ShardedGround(tmp_path, "{by: hash(w), count: 6}"), list[int]()
+    ground.post([event("c", 100 + id, row(id, str(id))) for id in range(20)])
+    ground.commit(ground.folded(), ground.seal())
+    ground.post([event("u", 200, row(id, str(id), 7)) for id in range(20)])
+    as_columns = KeyColumns.__init__
+
+    def count(self: KeyColumns, key: Any, keys: Any, schema: Any) -> None:
+        made.append(len(keys))
+        as_columns(self, key, keys, schema)
+
+    monkeypatch.setattr(KeyColumns, "__init__", count)
+    found = ground.lake.sql(f"SELECT id, n FROM {WHOLE} ORDER BY id", fresh=True).pylist()
+    assert found == [{"id": id, "n": 7} for id in range(20)]
+    assert made == [20, 20], "once to look rows up, and once to leave them out"
 
 
 def test_where_the_key_tells_the_shard_no_other_is_opened(tmp_path: Path) -> None:

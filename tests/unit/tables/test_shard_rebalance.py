@@ -49,6 +49,15 @@ def test_large_shards_are_split_in_halves_and_small_neighbours_are_merged() -> N
     assert (made.map.of(43), made.map.of(44), made.map.of(25)) == ("s3", "s4", "s1")
 
 
+def test_a_plan_ends_where_no_name_is_free() -> None:
+    class Taken(Values):
+        def is_free(self, home: Home) -> bool:
+            return False
+
+    made = plan(HASHED.map, HASHED, loads(HASHED.map, s0=4_000, s1=400, s2=400, s3=500), Taken())
+    assert made.steps[0] == "split s0: s1003", "who makes a map of it says whose the name is"
+
+
 def test_what_is_even_stays_and_what_can_not_be_split_is_told() -> None:
     even_loads = loads(HASHED.map, s0=100, s1=110, s2=90, s3=100)
     made = plan(HASHED.map, HASHED, even_loads, Values())

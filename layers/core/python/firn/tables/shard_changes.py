@@ -74,24 +74,31 @@ def fed_by_others(
     """A new table of the map that another rule of the configuration feeds or may come to feed, that all shards of a
     table are read as, or that was a shard by another spelling of its name, in words; None if there is none. `maps`: the
     tables of the shards of others, by their rests."""
+    found = (taken_by_others(config, before, home, maps) for home in after.homes.values())
+    return next((why for why in found if why is not None), None)
+
+
+def taken_by_others(
+    config: Config, before: MapVersion, home: Home, maps: Mapping[str, Collection[str]] | None = None
+) -> str | None:
+    """The same of one home."""
+    if home.table in before.ever:
+        return None
+    if was := next((one for one in sorted(before.ever) if Home(one).place == home.place), None):
+        return f"{home.table} is or was a shard as {was}, and some catalogs keep names in lower case; write it so"
     wholes = {Home(str(one.name)).place: one for one in whole_tables(config).values()}
-    for home in after.homes.values():
-        if home.table in before.ever:
-            continue
-        if was := next((one for one in sorted(before.ever) if Home(one).place == home.place), None):
-            return f"{home.table} is or was a shard as {was}, and some catalogs keep names in lower case; write it so"
-        if home.place in wholes:
-            one = wholes[home.place]
-            return f"{one.name} is what all shards of {one.rest} are read as; write another name"
-        if met := next((rest for rest, tables in (maps or {}).items() if home.place in _places(tables)), None):
-            return f"{home.table} is a shard of {met}; write another name"
-        table = TableName.parse(home.table)
-        for rule in (rule for stream in config.streams.values() for rule in stream.tables if rule.shard):
-            if rule.to != before.map.homes[before.map.rest].table and _may_admit(rule.shard, table):
-                return f"{table} may become a shard of {rule.to}; write another name"
-        for stream in config.streams.values():
-            if (other := next((rule for rule in stream.targets if rule.to and rule.feeds(table)), None)) is not None:
-                return f"{table} is fed by {other.source or other.to} of {stream.name}; write another name"
+    if home.place in wholes:
+        one = wholes[home.place]
+        return f"{one.name} is what all shards of {one.rest} are read as; write another name"
+    if met := next((rest for rest, tables in (maps or {}).items() if home.place in _places(tables)), None):
+        return f"{home.table} is a shard of {met}; write another name"
+    table = TableName.parse(home.table)
+    for rule in (rule for stream in config.streams.values() for rule in stream.tables if rule.shard):
+        if rule.to != before.map.homes[before.map.rest].table and _may_admit(rule.shard, table):
+            return f"{table} may become a shard of {rule.to}; write another name"
+    for stream in config.streams.values():
+        if (other := next((rule for rule in stream.targets if rule.to and rule.feeds(table)), None)) is not None:
+            return f"{table} is fed by {other.source or other.to} of {stream.name}; write another name"
     return None
 
 

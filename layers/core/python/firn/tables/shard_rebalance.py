@@ -15,6 +15,7 @@ from firn.config.sharding import MOST, Sharding
 
 MOST_AT_ONCE: Final = 10_000_000
 """Rows that one plan moves at most, about, but for a single step: the commit that moves them takes its time."""
+_MOST_NAMES: Final = 1_000
 _TWICE: Final = 2  # the mean: a shard that counts more is split
 _FRACTION: Final = 2  # of that: neighbours that count less together are merged
 
@@ -31,7 +32,7 @@ class Looked(Protocol):
     """What only a look at the lake tells."""
 
     def is_free(self, home: Home) -> bool:
-        """Whether no table lies there."""
+        """Whether no table lies there, and none of another rule may come to."""
 
     def middle(self, shard: str) -> Comparable | None:
         """The value from which on about half of the rows are; None if all have the same."""
@@ -183,11 +184,11 @@ class _Work:
         return True
 
     def _free(self) -> str:
-        """A name that no shard has and no table, be it of a shard that is none any more."""
-        number = len(self.map.shards) - 1
-        while not self._may_be(f"s{number}"):
-            number += 1
-        return f"s{number}"
+        """A name that no shard has and no table, be it of a shard that is none any more. Where others take all of
+        them it is none of these: who makes the map says why."""
+        first = len(self.map.shards) - 1
+        names = [f"s{number}" for number in range(first, first + _MOST_NAMES)]
+        return next((name for name in names if self._may_be(name)), names[-1])
 
     def _may_be(self, name: str) -> bool:
         try:

@@ -1,6 +1,7 @@
 """Rows of a table by their keys: found by PyIceberg, told apart exactly."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 import pyarrow as pa
@@ -60,6 +61,10 @@ class KeyColumns:
             return None
         return pc.is_in(pa.array(range(batch.num_rows), pa.uint64()), value_set=places.filter(pa.array(exact)))
 
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    @cached_property
     def condition(self) -> BooleanExpression:
         """What the files that hold the keys fulfil: bounds or values of each column of the key."""
         found: BooleanExpression = AlwaysTrue()
@@ -106,14 +111,17 @@ class RowsByKey:
         self._read = [name for name in dict.fromkeys([*(c.name for c in key), *columns, *more]) if name in there]
         self._whole = all(column.name in there for column in key)
 
-    def batches(self, keys: Collection[Key] | None) -> Iterator[pa.RecordBatch]:
-        """The rows of these keys (None: all)."""
+    def batches(self, keys: "Collection[Key] | KeyColumns | None") -> Iterator[pa.RecordBatch]:
+        """The rows of these keys (None: all). Several tables are looked up by one KeyColumns."""
         if not self._whole or (keys is not None and not keys):
             return
         schema = self._version.select(self._read, metadata=True)
-        wanted = None if keys is None else KeyColumns(self._key, keys, arrow_schema(schema))
+        if keys is None or isinstance(keys, KeyColumns):
+            wanted = keys
+        else:
+            wanted = KeyColumns(self._key, keys, arrow_schema(schema))
         # What `mask` tells exactly need only leave out files here, and Arrow compares no uuids.
-        for batch in self._rows_of(schema, wanted.condition() if wanted else None):
+        for batch in self._rows_of(schema, wanted.condition if wanted else None):
             if wanted is None:
                 yield batch
             elif (mask := wanted.mask(batch)) is not None:
@@ -132,7 +140,7 @@ class RowsByKey:
             yield from zip(keys_in(batch, self._key), zip(*values, strict=True), strict=True)
 
     def rows(
-        self, columns: Sequence[Column], keys: Collection[Key] | None, unnamed: str | None
+        self, columns: Sequence[Column], keys: Collection[Key] | KeyColumns | None, unnamed: str | None
     ) -> Iterator[tuple[Key, Row]]:
         """The same as rows of changes.merge. `unnamed`: the source table of rows that name none."""
         for batch in self.batches(keys):

@@ -8,8 +8,9 @@ from typing import Any
 from firn.changes.decode.types import Column
 from firn.changes.merge.fold import OTHERS, Key, Row, RowChange
 from firn.tables.snapshot_history import NoSuchMoment
-from firn_lake.fresh.key_lookup import RowsByKey
+from firn_lake.fresh.key_lookup import KeyColumns, RowsByKey
 from firn_lake.fresh.pending import NotFresh
+from firn_lake.schemas.arrow_types import arrow_schema
 from firn_lake.sharded.whole_version import WholeVersion
 
 
@@ -52,11 +53,16 @@ class StoredShards:
         if whole is None:
             return
         found: dict[Key, str] = {}
-        for shard, wanted in self._wanted(whole, keys, now=at is None).items():
+        types = arrow_schema(whole.version.select([column.name for column in self.key], metadata=True))
+        known: dict[int, KeyColumns] = {}  # most shards are asked for the same keys
+        by_shard = self._wanted(whole, keys, now=at is None)
+        for shard, wanted in by_shard.items():
             if wanted is not None and not wanted:
                 continue
+            if wanted is not None and id(wanted) not in known:
+                known[id(wanted)] = KeyColumns(self.key, wanted, types)
             with suppress(*(() if at is None else (NoSuchMoment,))):  # what has expired since is not there any more
-                for one, row in self._of_shard(whole, shard, columns, wanted):
+                for one, row in self._of_shard(whole, shard, columns, None if wanted is None else known[id(wanted)]):
                     if at is None and found.setdefault(one, shard) != shard:
                         raise NotFresh(
                             f"the row {one!r:.100} of {self.version.name} is in the shards {found[one]} and {shard} at "
@@ -65,7 +71,7 @@ class StoredShards:
                     yield one, row
 
     def _of_shard(
-        self, whole: WholeVersion, shard: str, columns: Sequence[Column], keys: Collection[Key] | None
+        self, whole: WholeVersion, shard: str, columns: Sequence[Column], keys: KeyColumns | None
     ) -> Iterator[tuple[Key, Row]]:
         version, read = whole.in_its_columns(shard)
         rows = RowsByKey(version, self.key, [column.name for column in columns], rows=True, read=read)

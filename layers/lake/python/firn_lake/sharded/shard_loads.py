@@ -1,6 +1,6 @@
 """What shards have, and what their columns tell of where they could be split (firn.tables.shard_rebalance)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -56,11 +56,14 @@ def written(table: "Table") -> float | None:
 class ShardColumns:
     """The column of a map in its shards' tables (shard_rebalance.Looked)."""
 
-    def __init__(self, catalog: "Catalog", now: ShardMap) -> None:
-        self._catalog, self._map = catalog, now
+    def __init__(self, catalog: "Catalog", now: ShardMap, taken: Callable[[Home], object] = lambda _: None) -> None:
+        """`taken`: why a home is somebody else's; None if it is nobody's."""
+        self._catalog, self._map, self._taken = catalog, now, taken
 
     def is_free(self, home: Home) -> bool:
         """As Looked says."""
+        if self._taken(home) is not None:
+            return False
         return not self._catalog.table_exists(TableName.parse(home.table).identifier)
 
     def middle(self, shard: str) -> Comparable | None:
