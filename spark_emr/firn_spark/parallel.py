@@ -9,10 +9,9 @@ from typing import TypeVar
 from pyspark.sql import SparkSession
 
 from firn.tables.outcome import Outcome
-from firn.tables.routing import Target
+from firn.tables.routing import FEW, Target
 
 _MOST = 8  # tables
-_FEW = 5_000  # changes: of tables with more no more are committed at once than there are cores, for memory's sake
 _One = TypeVar("_One")
 _Made = TypeVar("_Made")
 
@@ -21,11 +20,11 @@ def at_once(
     commit: Callable[[Target, int], Outcome], targets: Sequence[tuple[Target, int]], spark: SparkSession
 ) -> Iterator[Outcome]:
     """`commit` of each target and its `above`, in any order: the job waits for catalog and storage as often as it
-    computes, and of small tables much longer."""
+    computes, and of small tables much longer. Of large ones no more than there are cores, for memory's sake."""
     cores = Semaphore(max(2, min(spark.sparkContext.defaultParallelism, _MOST)))
 
     def committed(target: Target, above: int) -> Outcome:
-        small = not target.feeds and target.events(above) <= _FEW  # what pipelines make of few changes may be much
+        small = not target.feeds and target.events(above) <= FEW  # what pipelines make of few changes may be much
         with nullcontext() if small else cores:
             return commit(target, above)
 

@@ -11,8 +11,8 @@ from firn.config.model import TableRule
 from firn.config.names import TableName
 from firn.tables.batch_facts import TableFacts
 from firn.tables.outcome import Outcome
-from firn.tables.routing import Feed, Target
-from firn_spark.parallel import _FEW, at_once, each_of
+from firn.tables.routing import FEW, Feed, Target
+from firn_spark.parallel import at_once, each_of
 
 SPARK: Any = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=2))
 
@@ -45,8 +45,8 @@ def targets(changes: int, count: int = 16, first: int = 10, feeds: tuple[Feed, .
 @pytest.mark.parametrize(
     ("some", "most"),
     [
-        (targets(_FEW), range(3, 9)),
-        (targets(_FEW + 1), range(2, 3)),
+        (targets(FEW), range(3, 9)),
+        (targets(FEW + 1), range(2, 3)),
         (targets(1, feeds=(Feed(None, ("a",)),)), range(2, 3)),
     ],
 )
@@ -68,3 +68,12 @@ def test_one_alone_has_no_thread_of_its_own() -> None:
     assert each_of(lambda n: n + 1, iter([1, 2, 3]), 2) == [2, 3, 4]
     assert each_of(lambda _: threading.get_ident(), [1, 2], 2) != threads * 2
     assert each_of(str, (), 2) == []
+
+
+def test_of_a_round_small_tables_go_first_and_of_these_the_one_with_most_changes() -> None:
+    counts = [3 * FEW, FEW + 1, 1, FEW, 70]
+    every = [target for n in counts for target, _ in targets(n, 1)]
+    for one, n in zip(every, counts, strict=True):
+        one.facts[0].events.clear()  # type: ignore[attr-defined]
+        one.facts[0].events[3, "c"] = n  # type: ignore[index]
+    assert [one.events(0) for one in sorted(every, key=lambda one: one.turn)] == [FEW, 70, 1, FEW + 1, 3 * FEW]

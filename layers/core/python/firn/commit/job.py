@@ -221,7 +221,7 @@ class _Job:
             self._refuse_crowded(opened, crowded.targets)
             free = [
                 target
-                for target in sorted(routes.targets, key=lambda target: target.events(0))
+                for target in sorted(routes.targets, key=lambda target: target.turn)
                 if str(target.name) not in self._held and str(target.name) not in behind
             ]  # fmt: skip
             standings = {

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from firn.changes.decode.source_encodings import declared_column
 from firn.changes.decode.types import Column
@@ -20,6 +21,9 @@ class Feed:
 
     pipeline: Pipeline | None
     sources: tuple[str, ...]
+
+
+FEW: Final = 5_000  # changes: a table with no more is a small one, of which many are committed at once
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,14 @@ class Target:
         """Staged changes in epochs above `above`, all or those of one op."""
         counts = (count for facts in self.facts for count in facts.events.items())
         return sum(count for (epoch, one), count in counts if epoch > above and op in (None, one))
+
+    @property
+    def turn(self) -> tuple[bool, int]:
+        """By which the tables of a range are committed in order: the small ones first, and of these the one with most
+        changes, for one takes about as long as another; then the large ones, of which each waits for those with
+        less."""
+        events = self.events(0)
+        return (True, events) if events > FEW else (False, -events)
 
     def above(self, epoch: int) -> "Target":
         """The same without the changes of epochs up to `epoch`, as far as they are counted or name a key."""
