@@ -29,6 +29,7 @@ from firn.tables.outcome import Outcome
 from firn.tables.routing import Target
 from firn.tables.table_state import TableState
 from firn.views.cut import ViewCut
+from firn_spark import local_files
 from firn_spark import session as sessions
 from firn_spark.driver.small_files import merge
 from firn_spark.failures import failure_of
@@ -48,6 +49,7 @@ from firn_spark.tables.fence import LostRace
 from firn_spark.views.row_changes import SharedChanges
 
 _LOOKS_AT_ONCE = 8
+_MANY = 2  # ranges: who commits so many stays
 
 
 class SparkLake:
@@ -74,6 +76,7 @@ class SparkLake:
         self._looked: dict[TableName, TableState | None] = {}
         self._changes = SharedChanges()
         self._told = Lock()
+        self._ranges_begun = 0
 
     @cached_property
     def _spark(self) -> SparkSession:
@@ -122,9 +125,12 @@ class SparkLake:
             return batches_of({epoch.n: epoch for epoch in mine if set(target.sources) & set(epoch.tables)}, log)
 
         progress = self._begun(stream, epochs, last)
+        self._ranges_begun += 1
 
         def context() -> RangeContext:
             spark, looked = self._spark, self._looked.items()
+            if self._ranges_begun == _MANY and self._warehouse.startswith("file:"):
+                local_files.without_processes(spark)
             seen = {name: state.progress(stream) for name, state in looked if state is not None}
             return RangeContext(
                 spark, self._store, stream, settings, self._warehouse, epochs, last, self._tables, seen,

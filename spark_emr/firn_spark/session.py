@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
@@ -20,7 +20,7 @@ from firn.log.cloud_stores import (
     google_options,
     with_cloud_secrets,
 )
-from firn_spark import cloud_identity, versions
+from firn_spark import call_arguments, cloud_identity, local_files, versions
 from firn_spark.catalog_failover import answering
 
 CATALOG = "firn"
@@ -56,21 +56,13 @@ def build(catalog_uri: str, warehouse: str, conf: Mapping[str, str] | None = Non
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel(settings["spark.log.level"])
+    call_arguments.ask_less(session)
     versions.check(session)
     versions.check_storage(session, warehouse)
     cloud_identity.sign_in(session, warehouse, environment)
     if warehouse.startswith("file:"):
-        _without_checksums(session)
+        local_files.without_checksums(session)
     return session
-
-
-def _without_checksums(session: SparkSession) -> None:
-    """Hadoop writes no checksum beside each local file any more: it starts a process, `chmod`, for every file that it
-    writes, and of a small table's commit these are half of all that it does. One that is there is still checked. Of
-    the process: Hadoop has one file system for all local files."""
-    jvm: Any = session._jvm
-    local = jvm.org.apache.hadoop.fs.FileSystem.get(jvm.java.net.URI("file:///"), session._jsc.hadoopConfiguration())
-    local.setWriteChecksum(False)
 
 
 def stop() -> None:

@@ -23,7 +23,7 @@ from firn_spark.files.variant_footer import annotated
 from firn_spark.parallel import each_of
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.java import elements, java_class
-from firn_spark.tables.locations import is_too_long, of_new_file
+from firn_spark.tables.locations import data_folder, is_too_long, of_new_file
 from firn_spark.tables.objects import Objects
 from firn_spark.tables.parquet_metrics import FooterMetrics, footer_of
 
@@ -98,6 +98,8 @@ def layout_of(table: Table) -> Layout:
 
 
 def _locations(table: Table) -> list[tuple[str, str]]:
+    if (folder := data_folder(table.state)) is not None:
+        return [(f"{folder}/", "")]
     provider = table.java.locationProvider()
 
     def drawn() -> tuple[str, str]:
@@ -282,7 +284,7 @@ def write_arrays(spark: SparkSession, table: Table, rows: pa.Table, partition: A
 
     def write(part: pa.Table) -> Any:
         name, body = f"{uuid.uuid4().hex}.parquet", _body(layout, part)
-        path = of_new_file(table.java, name, table.java.spec(), partition)
+        path = of_new_file(table.java, table.state, name, table.java.spec(), partition)
         Objects(layout.home).write(path, body)
         return described.data_file(NewFile(path, body.size, len(part), None, footer_of(body)), partition)
 

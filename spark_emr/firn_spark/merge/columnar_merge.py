@@ -5,6 +5,7 @@ the table remembers nothing newer. That is what most keys are, and takes a fifth
 
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,7 @@ from firn_spark.merge.survey import Survey
 from firn_spark.tables import deletes
 
 _COLUMNS_AT_ONCE = 4
+_FEW = 10_000  # rows
 _OF_GAPS = ("_unavail", "_nulls")  # what only updates with unavailable values have
 
 
@@ -285,8 +287,9 @@ def cells(
 ) -> dict[str, Any]:
     """The rows to write as Arrow arrays by name. `sources`: the table's (table_state)."""
     chosen = _whole(decided.rows["_number"].filter(decided.write))
-    with ThreadPoolExecutor(_COLUMNS_AT_ONCE) as pool:
-        taken = pool.map(lambda name: good[name].take(chosen), good.column_names)
+    # Of few rows a thread takes longer to begin than all columns.
+    with ThreadPoolExecutor(_COLUMNS_AT_ONCE) if len(chosen) > _FEW else nullcontext() as pool:
+        taken = (map if pool is None else pool.map)(lambda name: good[name].take(chosen), good.column_names)
         rows = dict(zip(good.column_names, taken, strict=True))
     found = {column.name: rows[f"c{i}"] for i, column in enumerate(columns)}
     orders = column_decoder.order(rows["_ord"])

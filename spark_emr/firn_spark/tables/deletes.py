@@ -210,7 +210,7 @@ class _Writer:
     """Writes delete files of one table. What they share is asked of the JVM once, as for new data files."""
 
     def __init__(self, spark: SparkSession, table: Table) -> None:
-        self._java, self._specs = table.java, table.java.specs()
+        self._java, self._state, self._specs = table.java, table.state, table.java.specs()
         self._objects = Objects(table.state.location)
         config = java_class(spark, "org.apache.iceberg.MetricsConfig").forPositionDelete(table.java)
         self._metrics = FooterMetrics(spark, config)
@@ -224,7 +224,7 @@ class _Writer:
         ]
         body, spec = _body(group.files, parts), self._specs.get(group.spec_id)
         partition = group.partition if group.partition is not None and spec.isPartitioned() else None
-        path = of_new_file(self._java, f"{uuid.uuid4().hex}-deletes.parquet", spec, partition)
+        path = of_new_file(self._java, self._state, f"{uuid.uuid4().hex}-deletes.parquet", spec, partition)
         self._objects.write(path, body)
         metrics = self._metrics.of(footer_of(body))
         builder = self._files.deleteFileBuilder(spec).ofPositionDeletes().withPath(path).withFormat("parquet")

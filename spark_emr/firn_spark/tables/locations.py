@@ -12,6 +12,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from firn.errors import TransientError
+from firn.tables.table_state import TableState
 from firn_spark.session import CATALOG
 from firn_spark.tables.java import java_class
 
@@ -23,6 +24,8 @@ _DENIED: Final = "software.amazon.awssdk.services.glue.model.AccessDeniedExcepti
 _LONGEST_FOLDER: Final = 200
 _LONGEST_PATH: Final = 800
 
+_OF_FILES: Final = {*PROPERTIES, "write.object-storage.enabled", "write.location-provider.impl"}
+
 Place = tuple[tuple[str, ...], list[str]]
 """A table's identifier, and where it has files."""
 
@@ -33,8 +36,16 @@ def is_too_long(path: str) -> bool:
     return len(path) > _LONGEST_PATH or any(len(one) > _LONGEST_FOLDER for one in path.split("/"))
 
 
-def of_new_file(java: Any, name: str, spec: Any, partition: Any) -> str:
-    """Where a file of an org.apache.iceberg.Table goes. `partition`: of that spec; None for none."""
+def data_folder(state: TableState) -> str | None:
+    """Where the data files of a table lie that says nothing of it; None if only Iceberg can tell."""
+    return None if _OF_FILES.intersection(state.properties) else f"{state.location.rstrip('/')}/data"
+
+
+def of_new_file(java: Any, state: TableState, name: str, spec: Any, partition: Any) -> str:
+    """Where a file of an org.apache.iceberg.Table goes. `state`: the table's; `partition`: of that spec; None for
+    none."""
+    if partition is None and (folder := data_folder(state)) is not None:
+        return f"{folder}/{name}"
     locations = java.locationProvider()
     if partition is not None:
         path = str(locations.newDataLocation(spec, partition, name))

@@ -6,6 +6,7 @@ of, and by its columns, which may be thousands; the least recently used go first
 """
 
 import json
+import re
 from collections import OrderedDict
 from collections.abc import Hashable
 from threading import Lock
@@ -20,6 +21,7 @@ MOST_SNAPSHOTS: Final = 5_000  # some 3 KB each in memory
 _COLUMNS: Final = 1_000  # characters of columns and properties that take as much
 
 _ICEBERG: Final = "org.apache.iceberg"
+_UNIQUE: Final = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(\.gz)?\.metadata\.json$")
 
 
 class MetadataCache:
@@ -65,11 +67,13 @@ def json_of(spark: SparkSession, metadata: Any) -> str:
 
 
 def _version(metadata: Any) -> Hashable:
-    """What no other version has; None of one that is stored nowhere yet. The file's name alone would do where catalogs
-    never write one twice, as they should."""
+    """What no other version has; None of one that is stored nowhere yet. A file's name with a UUID, which most catalogs
+    give it, is never written twice; of another one more is asked, though it should not be either."""
     place = metadata.metadataFileLocation()
     if place is None:
         return None
+    if _UNIQUE.search(place):
+        return str(place)
     return str(place), str(metadata.uuid()), int(metadata.lastUpdatedMillis()), int(metadata.lastSequenceNumber())
 
 

@@ -126,7 +126,7 @@ def test_a_round_ends_where_hardly_any_table_has_changes_on_both_sides() -> None
 def test_the_parts_are_hardly_more_work_than_all(batches: list[frozenset[str]]) -> None:
     count = apart(batches)
     first, rest = frozenset[str]().union(*batches[:count]), frozenset[str]().union(*batches[count:])
-    assert count == len(batches) or (len(first) >= TABLES_APART and len(first & rest) * 8 <= min(len(first), len(rest)))
+    assert count == len(batches) or (len(first) >= TABLES_APART and len(first & rest) * 4 <= min(len(first), len(rest)))
     if batches:
         assert count
 
@@ -138,8 +138,8 @@ def test_few_tables_are_no_round_of_their_own() -> None:
 
 def test_tables_that_are_on_both_sides_keep_a_round_together() -> None:
     assert apart([tables(0), tables(4)]) == 2
-    assert apart([tables(0), tables(TABLES_APART - 4)]) == 1
-    assert apart([tables(0), tables(TABLES_APART - 5)]) == 2
+    assert apart([tables(0), tables(TABLES_APART - 8)]) == 1
+    assert apart([tables(0), tables(TABLES_APART - 9)]) == 2
     # Few others beside those that go on: a heartbeat, and a table that has all of its changes here and there.
     assert apart([tables(0), set(), {"0"}]) == 3
 

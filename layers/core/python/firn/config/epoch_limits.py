@@ -47,7 +47,7 @@ class Caps:
 TABLES_APART: Final = 32
 """Tables that an epoch has at least, where it leaves out what goes to others: a round for fewer would be mostly what
 any round costs."""
-_IN_BOTH: Final = 8  # of so many tables of the part that has fewer, one may be in both parts: it is committed twice
+_IN_BOTH: Final = 4  # of so many tables of the part that has fewer, one may be in both parts: it is committed twice
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Final
 
 from firn.changes.decode.column_defaults import write_default
@@ -123,11 +124,17 @@ class TableState:
 
     def columns(self) -> tuple[tuple[Column, ...], frozenset[str]]:
         """The source's columns, and the names of those whose type Firn has no word for. Metadata columns left out."""
+        return self._columns
+
+    @cached_property
+    def _columns(self) -> tuple[tuple[Column, ...], frozenset[str]]:
+        """A commit asks some six times, and to make them takes longer than most of what is done with them."""
         fields = [field for field in self.fields if field["name"] not in METADATA]
         known = [self._column(field) for field in fields]
         unknown = frozenset(field["name"] for field, column in zip(fields, known, strict=True) if column is None)
         columns = [column for column in known if column is not None]
-        as_seen = [replace(c, type=INFERRED.get(self.inferred.get(c.name, ""), c.type)) for c in columns]
+        inferred = self.inferred
+        as_seen = [replace(c, type=INFERRED.get(inferred.get(c.name, ""), c.type)) for c in columns]
         stored = zip(columns, as_seen, strict=True)
         return tuple(seen if storable(seen.type) == column.type else column for column, seen in stored), unknown
 
