@@ -161,9 +161,16 @@ def staged(store: Store, looks: Iterable[Look]) -> list[float]:
 
 class CpuTimes:
     """CPU seconds by kind of process (Linux: /proc), since it was made: of those whose command or environment names
-    `work`, of PostgreSQL's, and of this one. What a process spends between its last look and its end is not seen."""
+    `work`, of PostgreSQL's, and of this one. What a process spends between its last look and its end is not seen. A job
+    is two: its JVM (`jobs`) and its Python (`drivers`)."""
 
-    KINDS = (("java", "jobs"), ("pyspark", "jobs"), ("firn_local", "stack"), ("pgbench", "pgbench"))
+    KINDS = (
+        ("java", "jobs"),
+        ("pyspark", "jobs"),
+        ("spark_emr/", "drivers"),
+        ("firn_local", "stack"),
+        ("pgbench", "pgbench"),
+    )
 
     def __init__(self, work: Path) -> None:
         self._mark = str(work).encode()

@@ -14,8 +14,8 @@ it is taken; both are writers of the stream.
 `table`: seconds from acceptance to the snapshot of the change's table; `others`: the same without the one that always
 changes; `cut`: to the cut that has it. `ingest`: seconds until a request was answered; `fresh`: those of a fresh read
 of some table, one after the other, beside the load; `dispatch`: CPU seconds of a round of dispatch. `rounds`: what the
-job says of each commit; `cpu`: CPU seconds of the load by kind of process; `puts`: objects that the load left in
-staging and warehouse, by what they are. One JSON line.
+job says of each commit; `cpu`: CPU seconds of the load by kind of process, of a job its JVM (`jobs`) and its Python
+(`drivers`); `puts`: objects that the load left in staging and warehouse, by what they are. One JSON line.
 """
 
 import argparse
