@@ -17,6 +17,7 @@ from firn.config.model import StreamConfig
 from firn.config.names import TableName
 from firn.config.pipelines import Pipeline
 from firn.config.reach import databases_of
+from firn.config.warehouses import check_apart
 from firn.config.views import View
 from firn.log import holds, table_health
 from firn.log.epochs import Epoch, read_back
@@ -77,6 +78,7 @@ class SparkLake:
 
     @cached_property
     def _spark(self) -> SparkSession:
+        check_apart(self._warehouse, self._staging, os.environ)
         return self._given or sessions.build(self._catalog_uri, self._warehouse)
 
     @cached_property
