@@ -64,11 +64,11 @@ def read_warehouses(text: str) -> Mapping[str, Warehouse]:
             found[name] = _read(place)
         except ValueError as error:
             raise ConfigError(f"{WAREHOUSES}: {name[:80]}: {error}; write such as {_EXAMPLE}") from error
-    regions: dict[str, Warehouse] = {}
-    for one in (one for one in found.values() if one.bucket):
-        other = regions.setdefault(one.bucket, one)
-        if (one.region, one.endpoint) != (other.region, other.endpoint):
-            raise ConfigError(f"{WAREHOUSES}: the bucket {one.bucket} has two regions or endpoints; write one of each")
+    buckets: dict[str, Warehouse] = {}
+    for made in (made for made in found.values() if made.bucket):
+        other = buckets.setdefault(made.bucket, made)
+        if (made.region, made.endpoint) != (other.region, other.endpoint):
+            raise ConfigError(f"{WAREHOUSES}: the bucket {made.bucket} has two regions or endpoints; write one of each")
     return found
 
 
@@ -94,10 +94,10 @@ def known_warehouses(environment: Mapping[str, str]) -> Mapping[str, Warehouse]:
     return read_warehouses(environment.get(WAREHOUSES, ""))
 
 
-def on_bucket(bucket: str, environment: Mapping[str, str]) -> Warehouse | None:
-    """A warehouse in this bucket that says more of it than the deployment does of all. Raises as read_warehouses."""
-    found = known_warehouses(environment).values()
-    return next((one for one in found if one.bucket == bucket and (one.region or one.endpoint)), None)
+def on_bucket(bucket: str, told: str) -> Warehouse | None:
+    """A warehouse in this bucket that says more of it than the deployment does of all. `told`: what that says of
+    warehouses. Raises as read_warehouses."""
+    return next((one for one in read_warehouses(told).values() if one.bucket == bucket and (one.region or one.endpoint)), None)
 
 
 def address_of(name: str, own: str, environment: Mapping[str, str]) -> str:

@@ -33,7 +33,7 @@ _SHOWN_AS_VALID: Final = timedelta(minutes=10)
 def s3_options(environment: Mapping[str, str], bucket: str = "") -> dict[str, Any]:
     """What obstore is told of S3: region, endpoint, and who gives out credentials. `bucket`: whose own region and
     endpoint count, where FIRN_WAREHOUSES has any. Raises as `provider_of`, and ConfigError if no region is set."""
-    own = _of_bucket(bucket, environment) if bucket and environment.get(WAREHOUSES) else None
+    own = _of_bucket(bucket, told_of) if bucket and (told_of := environment.get(WAREHOUSES)) else None
     told: dict[str, Any] = {"region": (own.region if own else "") or region_of(environment)}
     if (provider := provider_of(environment)) is not None:
         told["credential_provider"] = provider
@@ -42,10 +42,10 @@ def s3_options(environment: Mapping[str, str], bucket: str = "") -> dict[str, An
     return told
 
 
-def _of_bucket(bucket: str, environment: Mapping[str, str]) -> "Warehouse | None":
+def _of_bucket(bucket: str, told: str) -> "Warehouse | None":
     from firn.config.warehouses import on_bucket  # few deployments have any
 
-    return on_bucket(bucket, environment)
+    return on_bucket(bucket, told)
 
 
 def provider_of(environment: Mapping[str, str]) -> Any | None:
