@@ -17,8 +17,8 @@ from firn.config.model import StreamConfig
 from firn.config.names import TableName
 from firn.config.pipelines import Pipeline
 from firn.config.reach import databases_of
-from firn.config.warehouses import check_apart
 from firn.config.views import View
+from firn.config.warehouses import check_apart
 from firn.log import holds, table_health
 from firn.log.epochs import Epoch, read_back
 from firn.log.generations import Generations

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from firn.deployment.target import find_stack
-from firn.deployment.terminal import ago, print_json, print_table, size
+from firn.deployment.terminal import print_json, print_table, size
 from firn.errors import TerminalError
 from firn_cli.options import DEFAULT_DIR, Dir, Json
+from firn_cli.shard_listing import print_shards
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -91,22 +92,8 @@ def list_shards(
     if not told:
         typer.echo("no table has shards: write shard: in firn.yaml", err=True)
         return
-    now = datetime.now(UTC)
-    for whole, name, in_use, made, shards in told:
-        since = f", {ago(datetime.fromisoformat(made.made_at), now)}" if made.made_at else ""
-        typer.echo(f"{whole} of {name}: version {made.number} of its map ({made.why or 'firn.yaml'}{since})")
-        if in_use not in (None, made.number):
-            typer.echo(f"its rows are under version {in_use} until its next changes are committed")
-        where = any(one.warehouse for one in shards)
-        print_table(
-            ["shard", "table", "values", "rows", "files", "size", *(["warehouse"] if where else [])],
-            [
-                (one.shard, one.table, one.values, one.rows, one.files, size(one.bytes))
-                + ((one.warehouse or "own",) if where else ())
-                for one in shards
-            ],
-            prose=("values",),
-        )
+    for one in told:
+        print_shards(*one)
 
 
 @app.command("split")
@@ -309,11 +296,6 @@ class _Looked:
     before: "MapVersion"
     in_use: "MapVersion"
 
-    @property
-    def environment(self) -> dict[str, str]:
-        """What the deployment's jobs see."""
-        return {**os.environ, **self.stack.env}
-
 
 def _look(table: str, folder: "Dir") -> _Looked:
     from firn.config.map_document import MapVersion
@@ -382,8 +364,9 @@ def _put(
     from firn_lake.shard_moves import moved, not_free
 
     before, stream, to = looked.before, looked.stream.name, looked.rule.to
-    for name in sorted({home.warehouse for home in after.homes.values()}):
-        address_of(name, looked.stack.warehouse, looked.environment)
+    known, wanted = ({home.warehouse for home in one.homes.values()} for one in (before.map, after))
+    for name in sorted(wanted - known):
+        address_of(name, looked.stack.warehouse, {**os.environ, **looked.stack.env})
     try:
         made = before.next(after, layout.instant(datetime.now(UTC)), why)
         others = shard_maps.of_others(looked.store, looked.config, to)

@@ -35,10 +35,9 @@ def missing() -> str | None:
 
 
 @contextmanager
-def versitygw(
-    folder: Path, *buckets: str, secret_key: str = "", region: str = REGION
-) -> Iterator[dict[str, str]]:
-    """One whose objects are below `folder`, with `buckets` in it, which takes no request for another region. -> the AWS_* by which clients reach it, and no other
+def versitygw(folder: Path, *buckets: str, secret_key: str = "", region: str = REGION) -> Iterator[dict[str, str]]:
+    """One whose objects are below `folder`, with `buckets` in it, which takes no request for another region. -> the AWS_* by
+    which clients reach it, and no other
     service: its keys are its own. Raises VersitygwLacks."""
     if why := missing():
         raise VersitygwLacks(why)

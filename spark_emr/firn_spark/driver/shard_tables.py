@@ -149,9 +149,9 @@ def shard_tables(one: TableCommit, maps: Maps) -> list[ShardTable]:
 
 
 def load_shard(one: TableCommit, place: TableName, warehouse: str | None) -> Table | None:
-    """A table of a shard that is no rest. `warehouse`: which it lies in, by its name; None: one of another map, wherever
-    it lies. Raises TerminalError for one that is none of this rule's, lies elsewhere, or would lie in a warehouse that
-    the deployment does not know."""
+    """A table of a shard that is no rest. `warehouse`: which it lies in, by its name; None: one of another map,
+    wherever it lies. Raises TerminalError for one that is none of this rule's, lies elsewhere, or would lie in a
+    warehouse that the deployment does not know."""
     context = one.context
     table = context.tables.load(place)
     state = table.state if table else None

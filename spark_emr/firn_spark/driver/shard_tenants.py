@@ -42,9 +42,7 @@ def admit(
         if number > under.number:
             now = shard_maps.read(one.context.store, one.context.stream, name, shards, number)
         made_at = layout.instant(datetime.now(UTC))
-        made = shard_admission.admitted(
-            now, shards, found, databases, lambda home: _is_free(one, home), made_at, whole
-        )
+        made = shard_admission.admitted(now, shards, found, databases, lambda home: _is_free(one, home), made_at, whole)
         if made is None:
             return ()
         if shard_maps.put(one.context.store, one.context.stream, name, made):

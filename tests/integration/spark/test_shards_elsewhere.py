@@ -49,8 +49,9 @@ def two_servers(spark: SparkSession, folder: Path) -> Iterator[None]:
         pytest.MonkeyPatch.context() as patch,
     ):
         frankfurt = f"s3://acme-eu/lake?region=eu-central-1&endpoint={other['AWS_ENDPOINT_URL_S3']}"
-        told = own | {"FIRN_WAREHOUSES": f"frankfurt={frankfurt},ohio=s3://lake/ohio"}
-        for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL"):
+        told = {"AWS_ENDPOINT_URL": own.pop("AWS_ENDPOINT_URL_S3"), **own}
+        told |= {"FIRN_WAREHOUSES": f"frankfurt={frankfurt},ohio=s3://lake/ohio"}
+        for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_S3"):
             patch.delenv(name, raising=False)
         for name, value in told.items():
             patch.setenv(name, value)

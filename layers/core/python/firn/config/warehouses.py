@@ -89,6 +89,12 @@ def _read(place: str) -> Warehouse:
     return made
 
 
+def beside(own: str) -> str:
+    """What the embedded stack says of warehouses: each by its name in a folder beside its own, whatever a deployment
+    of the same firn.yaml says."""
+    return f"{OTHERS}={own}s" if own.partition("://")[0] in _SCHEMES else ""
+
+
 def known_warehouses(environment: Mapping[str, str]) -> Mapping[str, Warehouse]:
     """Those of a deployment. Raises as read_warehouses."""
     return read_warehouses(environment.get(WAREHOUSES, ""))
@@ -97,7 +103,8 @@ def known_warehouses(environment: Mapping[str, str]) -> Mapping[str, Warehouse]:
 def on_bucket(bucket: str, told: str) -> Warehouse | None:
     """A warehouse in this bucket that says more of it than the deployment does of all. `told`: what that says of
     warehouses. Raises as read_warehouses."""
-    return next((one for one in read_warehouses(told).values() if one.bucket == bucket and (one.region or one.endpoint)), None)
+    found = (one for one in read_warehouses(told).values() if one.bucket == bucket)
+    return next((one for one in found if one.region or one.endpoint), None)
 
 
 def address_of(name: str, own: str, environment: Mapping[str, str]) -> str:

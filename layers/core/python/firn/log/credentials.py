@@ -34,6 +34,11 @@ def s3_options(environment: Mapping[str, str], bucket: str = "") -> dict[str, An
     """What obstore is told of S3: region, endpoint, and who gives out credentials. `bucket`: whose own region and
     endpoint count, where FIRN_WAREHOUSES has any. Raises as `provider_of`, and ConfigError if no region is set."""
     own = _of_bucket(bucket, told_of) if bucket and (told_of := environment.get(WAREHOUSES)) else None
+    if own is not None and own.endpoint and environment.get("AWS_ENDPOINT_URL_S3"):
+        raise ConfigError(  # obstore would ask there, whatever it is told
+            f"AWS_ENDPOINT_URL_S3 is of all buckets, and {WAREHOUSES} says that {bucket} is at {own.endpoint}: set "
+            "AWS_ENDPOINT_URL in place of it"
+        )
     told: dict[str, Any] = {"region": (own.region if own else "") or region_of(environment)}
     if (provider := provider_of(environment)) is not None:
         told["credential_provider"] = provider
