@@ -36,9 +36,8 @@ def missing() -> str | None:
 
 @contextmanager
 def versitygw(folder: Path, *buckets: str, secret_key: str = "", region: str = REGION) -> Iterator[dict[str, str]]:
-    """One whose objects are below `folder`, with `buckets` in it, which takes no request for another region. -> the AWS_* by
-    which clients reach it, and no other
-    service: its keys are its own. Raises VersitygwLacks."""
+    """One whose objects are below `folder`, with `buckets` in it, which takes no request for another region. -> the
+    AWS_* by which clients reach it, and no other service: its keys are its own. Raises VersitygwLacks."""
     if why := missing():
         raise VersitygwLacks(why)
     keys = {"ROOT_ACCESS_KEY": "firn-test", "ROOT_SECRET_KEY": secret_key or secrets.token_urlsafe(24)}

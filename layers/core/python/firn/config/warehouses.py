@@ -100,6 +100,12 @@ def known_warehouses(environment: Mapping[str, str]) -> Mapping[str, Warehouse]:
     return read_warehouses(environment.get(WAREHOUSES, ""))
 
 
+def addresses(told: str) -> list[str]:
+    """Where those of S3 and in folders are; `/*` at the end stands for a folder of any name. Raises as
+    read_warehouses."""
+    return [one.address + ("/*" if name == OTHERS else "") for name, one in sorted(read_warehouses(told).items())]
+
+
 def on_bucket(bucket: str, told: str) -> Warehouse | None:
     """A warehouse in this bucket that says more of it than the deployment does of all. `told`: what that says of
     warehouses. Raises as read_warehouses."""
