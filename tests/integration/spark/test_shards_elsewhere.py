@@ -152,10 +152,10 @@ class TwoServers:
     folder: Path
 
     def put_old(self, key: str) -> None:
-        """An object in the other one that is two days old."""
+        """An object in the other one that is nine days old."""
         file = self.folder / "other" / "data" / "acme-eu" / key
         file.write_bytes(b"x")
-        os.utime(file, (time.time() - 2 * 86_400,) * 2)
+        os.utime(file, (time.time() - 9 * 86_400,) * 2)
 
 
 @pytest.fixture

@@ -53,13 +53,13 @@ class Reach:
             found = known.get(name) or known.get(OTHERS)
             if found is None:
                 return (
-                    f"this deployment knows no warehouse {name} ({', '.join(sorted(known)) or 'none'}): say where it is "
-                    "in the template's Warehouses, name its bucket in WarehouseBuckets and deploy"
+                    f"this deployment knows no warehouse {name} ({', '.join(sorted(known)) or 'none'}): say where it "
+                    "is in the template's Warehouses, name its bucket in WarehouseBuckets and deploy"
                 )
             if self.region and found.region not in ("", self.region):
                 return (
-                    f"the warehouse {name} is in {found.region}, and this deployment's jobs have no network: they reach "
-                    f"{self.region} alone. Deploy with SubnetIds and SecurityGroupIds (docs/deploy-aws.md, Networks)"
+                    f"the warehouse {name} is in {found.region}, and this deployment's jobs have no network: they "
+                    f"reach {self.region} alone. Deploy with SubnetIds and SecurityGroupIds (docs/deploy-aws.md, Networks)"
                 )
         return None
 

@@ -8,6 +8,7 @@ from firn.auth.catalog_secret import catalog_environment
 from firn.config.catalogs import REGION, Address, pyiceberg_properties, read_address, servers
 from firn.config.region import WAREHOUSES, region_of, s3_endpoint
 from firn.config.storage import is_cloud
+from firn.config.warehouses import known_warehouses
 from firn.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -115,7 +116,8 @@ def _writing(warehouse: str, env: Mapping[str, str]) -> dict[str, str]:
     if is_cloud(warehouse):
         return {"py-io-impl": CLOUDS}
     told = env.get(WAREHOUSES, "")
-    return ({"py-io-impl": BUCKETS, "firn.warehouses": told} if told else {}) | _cold_cache(env)
+    apart = any(one.region or one.endpoint for one in known_warehouses(env).values())
+    return ({"py-io-impl": BUCKETS, "firn.warehouses": told} if apart else {}) | _cold_cache(env)
 
 
 def _cold_cache(env: Mapping[str, str]) -> dict[str, str]:
