@@ -59,7 +59,7 @@ class Reach:
             if self.region and found.region not in ("", self.region):
                 return (
                     f"the warehouse {name} is in {found.region}, and this deployment's jobs have no network: they "
-                    f"reach {self.region} alone. Deploy with SubnetIds and SecurityGroupIds (docs/deploy-aws.md, Networks)"
+                    f"reach {self.region} alone. Deploy it with SubnetIds and SecurityGroupIds (docs/deploy-aws.md)"
                 )
         return None
 
