@@ -18,7 +18,6 @@ from firn.config.names import TableName
 from firn.config.pipelines import Pipeline
 from firn.config.reach import databases_of
 from firn.config.views import View
-from firn.config.warehouses import check_apart
 from firn.log import holds, table_health
 from firn.log.epochs import Epoch, read_back
 from firn.log.generations import Generations
@@ -78,7 +77,6 @@ class SparkLake:
 
     @cached_property
     def _spark(self) -> SparkSession:
-        check_apart(self._warehouse, self._staging, os.environ)
         return self._given or sessions.build(self._catalog_uri, self._warehouse)
 
     @cached_property
@@ -130,6 +128,7 @@ class SparkLake:
             seen = {name: state.progress(stream) for name, state in looked if state is not None}
             return RangeContext(
                 spark, self._store, stream, settings, self._warehouse, epochs, last, self._tables, seen,
+                staging=self._staging,
                 progress=progress,
             )  # fmt: skip
 

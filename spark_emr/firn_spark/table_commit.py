@@ -55,6 +55,7 @@ class RangeContext:
     letters  whether dead letters are written: those of a table that is not the live one are there already
     progress  who is told how far they are
     joined   the snapshots of other tables that rows are joined with, by pipeline; None: the newest ones
+    staging  URL of the staging area, in which no tables lie; "": nobody asks
     """
 
     spark: SparkSession
@@ -69,6 +70,11 @@ class RangeContext:
     letters: bool = True
     progress: RangeProgress = field(default_factory=silent)
     joined: By | None = None
+    staging: str = ""
+
+    def address(self, warehouse: str) -> str:
+        """Where a warehouse is, by its name, "" for the deployment's own. Raises as address_of."""
+        return address_of(warehouse, self.warehouse, self.staging, os.environ)
 
 
 @dataclass
@@ -176,7 +182,7 @@ class TableCommit:
             **shard_cut.properties(self.target.name, rule),
             **({SHARD_WAREHOUSE: self.warehouse} if self.warehouse else {}),
         }
-        create, where = self.context.tables.create, address_of(self.warehouse, self.context.warehouse, os.environ)
+        create, where = self.context.tables.create, self.context.address(self.warehouse)
         return create(self.target.name, where, columns, metadata, rule.partition_by, properties)
 
     def _evolved(

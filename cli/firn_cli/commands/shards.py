@@ -366,7 +366,7 @@ def _put(
     before, stream, to = looked.before, looked.stream.name, looked.rule.to
     known, wanted = ({home.warehouse for home in one.homes.values()} for one in (before.map, after))
     for name in sorted(wanted - known):
-        address_of(name, looked.stack.warehouse, {**os.environ, **looked.stack.env})
+        address_of(name, looked.stack.warehouse, looked.stack.staging, {**os.environ, **looked.stack.env})
     try:
         made = before.next(after, layout.instant(datetime.now(UTC)), why)
         others = shard_maps.of_others(looked.store, looked.config, to)

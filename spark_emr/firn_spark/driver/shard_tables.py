@@ -1,6 +1,5 @@
 """The tables of a sharded table: each as the newest snapshot of its rest names it, and as it is now."""
 
-import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -11,7 +10,6 @@ from firn.changes.metadata_columns import POSITION
 from firn.config.map_document import MapVersion
 from firn.config.names import TableName
 from firn.config.sharding import Sharding
-from firn.config.warehouses import address_of
 from firn.errors import TerminalError, TransientError
 from firn.log import shard_maps
 from firn.tables import map_in_log, ownership, shard_cut
@@ -156,7 +154,7 @@ def load_shard(one: TableCommit, place: TableName, warehouse: str | None) -> Tab
     table = context.tables.load(place)
     state = table.state if table else None
     shard_cut.check(place, one.target.rule, state)
-    address = address_of(warehouse or "", context.warehouse, os.environ)
+    address = context.address(warehouse or "")
     why = ownership.refusal(context.store, (context.stream,), place, state, address)
     if why is None and warehouse is not None:
         why = shard_cut.in_another_warehouse(place, state, warehouse, address)

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Final
 from urllib.parse import parse_qsl, urlsplit
 
+from firn.config.file_sinks import overlap
 from firn.config.region import WAREHOUSES
 from firn.errors import ConfigError
 
@@ -113,9 +114,9 @@ def on_bucket(bucket: str, told: str) -> Warehouse | None:
     return next((one for one in found if one.region or one.endpoint), None)
 
 
-def address_of(name: str, own: str, environment: Mapping[str, str]) -> str:
-    """Where a warehouse is, by its name. `own`: the deployment's, which "" is. Raises ConfigError for one that the
-    deployment does not know, or that files of the own one could meet."""
+def address_of(name: str, own: str, staging: str, environment: Mapping[str, str]) -> str:
+    """Where a warehouse is, by its name. `own`: the deployment's, which "" is; `staging`: where its log is. Raises
+    ConfigError for one that the deployment does not know, or whose files could meet those of another place."""
     if not name:
         return own
     known = known_warehouses(environment)
@@ -134,19 +135,12 @@ def address_of(name: str, own: str, environment: Mapping[str, str]) -> str:
             f"the warehouse {name} is {found}, and the deployment's own is {own}: one catalog's tables lie in one kind "
             f"of storage; correct {WAREHOUSES}"
         )
+    others = [(f"the warehouse {other}", one.address) for other, one in sorted(known.items()) if other != name]
+    others = [(what, place) for what, place in others if name in known or what != f"the warehouse {OTHERS}"]
+    for what, place in (("the deployment's own", own), ("the staging area", staging), *others):
+        if overlap(found, place):
+            raise ConfigError(
+                f"{WAREHOUSES}: the warehouse {name} ({found}) lies in {what} ({place}), or holds it; give it a bucket "
+                "or a prefix of its own"
+            )
     return found
-
-
-def check_apart(own: str, staging: str, environment: Mapping[str, str]) -> None:
-    """Raises ConfigError for warehouses that lie in one another, or in the staging area: files of two would meet."""
-    from firn.config.file_sinks import overlap
-
-    found = [(f"the warehouse {name}", one.address) for name, one in sorted(known_warehouses(environment).items())]
-    every = [("the deployment's own", own), ("the staging area", staging), *found]
-    for place, (what, address) in enumerate(every):
-        for other, there in every[max(2, place + 1) :]:
-            if overlap(address, there):
-                raise ConfigError(
-                    f"{WAREHOUSES}: {other} ({there}) lies in {what} ({address}), or holds it; give it a bucket or a "
-                    "prefix of its own"
-                )
