@@ -219,4 +219,4 @@ def test_two_servers_of_two_regions_hold_one_table(
     files = {one.path for one in objects(open_store("s3://acme-eu/lake"), "")}
     assert "eu/orders/data/left.parquet" not in files
     whole = Reader(lake.catalog, lambda: lake.store).table(f"{lake.stream}.orders")
-    assert {one["id"] for one in whole.read("w = 'de'").pylist()} == {3, *range(10, 15)}
+    assert {one["id"] for one in whole.read(filter="w = 'de'").pylist()} == {3, *range(10, 15)}
