@@ -248,6 +248,7 @@ def _rule() -> Schema:
                     "to": free("Of geographic: value -> shard.", TEXT),
                     "else": text("The shard of all other values.", "rest"),
                     "whole": text("What all shards are read as; else the stream's name in place of {shard}."),
+                    "warehouses": free("Shard -> warehouse beside the deployment's, by its name.", TEXT),
                 },
             ),
             "schema": {

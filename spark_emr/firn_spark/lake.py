@@ -134,6 +134,7 @@ class SparkLake:
             seen = {name: state.progress(stream) for name, state in looked if state is not None}
             return RangeContext(
                 spark, self._store, stream, settings, self._warehouse, epochs, last, self._tables, seen,
+                staging=self._staging,
                 progress=progress,
             )  # fmt: skip
 

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from firn.auth.catalog_secret import catalog_environment
 from firn.config.catalogs import REGION, read_address, spark_properties
 from firn.config.region import region_of, s3_endpoint
+from firn.config.warehouses import known_warehouses
 from firn.log.cloud_stores import (
     AZURE_KEY,
     AZURE_SAS,
@@ -126,6 +127,9 @@ def catalog_settings(catalog_uri: str, warehouse: str, environment: Mapping[str,
         if endpoint := s3_endpoint(environment):
             settings[f"{_CATALOG_CONF}.s3.endpoint"] = endpoint
             settings[f"{_CATALOG_CONF}.s3.path-style-access"] = "true"
+        elif any(one.region for one in known_warehouses(environment).values()):
+            # AWS tells who asks for a bucket in another region where that is; the client remembers it.
+            settings[f"{_CATALOG_CONF}.s3.cross-region-access-enabled"] = "true"
     elif scheme in _CLOUD_FILES:
         files = _CLOUD_FILES[scheme](warehouse, environment)
         settings |= {f"{_CATALOG_CONF}.{name}": value for name, value in files.items()}

@@ -1,6 +1,7 @@
 """The commit of one table as it is planned: what all engines that make it know of it, and what they tell."""
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,7 @@ from firn.commit.progress_tracker import RangeProgress, silent
 from firn.commit.rejects import by_table, reasons, together, write_rejects
 from firn.config.model import StreamConfig
 from firn.config.names import TableName
+from firn.config.warehouses import address_of
 from firn.log.epochs import Epoch
 from firn.log.job_progress import Stage
 from firn.log.store import Store
@@ -25,6 +27,7 @@ from firn.tables.outcome import Outcome
 from firn.tables.planning import ColumnPlan
 from firn.tables.renames import renames_of
 from firn.tables.routing import Target, appends_of
+from firn.tables.shard_names import SHARD_WAREHOUSE
 from firn.tables.table_plan import Planned
 from firn.tables.table_state import (
     INFERRED_AS,
@@ -52,6 +55,7 @@ class RangeContext:
     letters  whether dead letters are written: those of a table that is not the live one are there already
     progress  who is told how far they are
     joined   the snapshots of other tables that rows are joined with, by pipeline; None: the newest ones
+    staging  URL of the staging area, in which no tables lie; "": nobody asks
     """
 
     spark: SparkSession
@@ -66,13 +70,19 @@ class RangeContext:
     letters: bool = True
     progress: RangeProgress = field(default_factory=silent)
     joined: By | None = None
+    staging: str = ""
+
+    def address(self, warehouse: str) -> str:
+        """Where a warehouse is, by its name, "" for the deployment's own. Raises as address_of."""
+        return address_of(warehouse, self.warehouse, self.staging, os.environ)
 
 
 @dataclass
 class TableCommit:
     """The commit of one table, planned and not yet made. `table`: as it was found, None if there is none; `above`: the
     epoch above which changes count; `feeds`: how changes come in, where pipelines bring them; `read`: its changes as
-    its engine has read them by this plan, None if it has not; `held`: what lets go of them."""
+    its engine has read them by this plan, None if it has not; `held`: what lets go of them; `warehouse`: which it is
+    made in, by its name, "" for the deployment's own."""
 
     context: RangeContext
     target: Target
@@ -83,6 +93,7 @@ class TableCommit:
     feeds: FeedPlan | None = None
     read: Any = None
     held: ExitStack = field(default_factory=ExitStack)
+    warehouse: str = ""
 
     @property
     def appending(self) -> AppendColumns | FeedColumns:
@@ -169,9 +180,10 @@ class TableCommit:
             **(partition_policy.asked(rule.partition_by) if rule.partition_by else {}),
             **renames_of(rule.renames, {}).properties(),
             **shard_cut.properties(self.target.name, rule),
+            **({SHARD_WAREHOUSE: self.warehouse} if self.warehouse else {}),
         }
-        create = self.context.tables.create
-        return create(self.target.name, self.context.warehouse, columns, metadata, rule.partition_by, properties)
+        create, where = self.context.tables.create, self.context.address(self.warehouse)
+        return create(self.target.name, where, columns, metadata, rule.partition_by, properties)
 
     def _evolved(
         self,

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from firn.config.catalogs import NOT_SIGNED, SIGNED_BY_CATALOG, is_signed_by_catalog
-from firn.config.region import region_of, s3_endpoint
+from firn.config.region import WAREHOUSES, region_of, s3_endpoint
+from firn.config.warehouses import on_bucket
 from firn.errors import TransientError
 from firn.log.store import Store, open_store
 from firn.tables.locations import spelled
@@ -89,7 +90,7 @@ def remember(java: Any, name: str, location: str, properties: Mapping[str, str])
         found |= dict.fromkeys([one for one in places if whole or _is_below(spelled(prefix), one)], more)
         found |= {} if whole else {spelled(prefix): more}
     _known[owner] = {
-        prefix: Keys(owner, prefix, tuple(sorted(_options(told, os.environ).items())) if _KEY in told else ())
+        prefix: Keys(owner, prefix, tuple(sorted(_options(told, os.environ, prefix).items())) if _KEY in told else ())
         for prefix, told in found.items()
     }
     if names := frozenset(told[_KEY] for told in found.values() if _KEY in told):
@@ -126,14 +127,19 @@ def ended(tables: Sequence[str], error: str, now: float) -> str | None:
     return None
 
 
-def _options(properties: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
-    """Iceberg's properties of S3FileIO as obstore's options. Raises ConfigError where no region is named."""
+def _options(properties: Mapping[str, str], environment: Mapping[str, str], prefix: str) -> dict[str, str]:
+    """Iceberg's properties of S3FileIO as obstore's options, for what begins with `prefix`. Raises ConfigError where no
+    region is named."""
+    own = on_bucket(prefix.removeprefix("s3://").partition("/")[0], environment.get(WAREHOUSES, ""))
     told = {
         "access_key_id": properties[_KEY],
         "secret_access_key": properties.get("s3.secret-access-key", ""),
         "token": properties.get("s3.session-token", ""),
-        "region": properties.get("client.region") or properties.get("s3.region") or region_of(environment),
-        "endpoint": properties.get("s3.endpoint") or s3_endpoint(environment),
+        "region": properties.get("client.region")
+        or properties.get("s3.region")
+        or (own.region if own else "")
+        or region_of(environment),
+        "endpoint": properties.get("s3.endpoint") or (own.endpoint if own else "") or s3_endpoint(environment),
     }
     return {name: value for name, value in told.items() if value}
 

@@ -207,4 +207,25 @@ MUTANTS: Final = (
         "if str(name) in held",
         ("tests/model/test_shards_in_turn.py::test_shards_are_in_each_cut_as_their_rest_names_them",),
     ),
+    Mutant(
+        "rows that are split off go to the deployment's warehouse",
+        "layers/core/python/firn/tables/shard_changes.py",
+        "now.homes[shard].warehouse if warehouse is None and shard in now.homes else warehouse",
+        "warehouse",
+        ("tests/unit/tables/test_shard_changes.py::test_rows_stay_in_their_warehouse_unless_another_is_named",),
+    ),
+    Mutant(
+        "neighbours of two warehouses are merged",
+        "layers/core/python/firn/tables/shard_rebalance.py",
+        "and self.map.homes[one].warehouse == self.map.homes[other].warehouse",
+        "",
+        ("tests/unit/tables/test_shard_rebalance.py::test_no_row_leaves_its_warehouse",),
+    ),
+    Mutant(
+        "a shard is written wherever its table lies",
+        "layers/core/python/firn/tables/shard_cut.py",
+        "    if lies != warehouse:",
+        "    if lies != warehouse and False:",
+        ("tests/unit/tables/test_shard_cut.py::test_a_table_is_a_shard_in_the_warehouse_that_it_was_made_in",),
+    ),
 )  # fmt: skip

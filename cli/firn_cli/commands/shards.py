@@ -1,5 +1,6 @@
 """`firn shards`: how a table of several shards is split, and changing that while it is fed."""
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -8,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from firn.deployment.target import find_stack
-from firn.deployment.terminal import ago, print_json, print_table, size
+from firn.deployment.terminal import print_json, print_table, size
 from firn.errors import TerminalError
 from firn_cli.options import DEFAULT_DIR, Dir, Json
+from firn_cli.shard_listing import print_shards
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -31,6 +33,14 @@ app = typer.Typer(
 )
 Whole = Annotated[str, typer.Argument(metavar="TABLE", help="All shards as one (shop.orders), or the rest's table.")]
 Shard = Annotated[str, typer.Argument(metavar="SHARD", help="A shard by its name; firn shards list has them.")]
+Where = Annotated[
+    str | None,
+    typer.Option(
+        "--warehouse",
+        metavar="NAME",
+        help="One that FIRN_WAREHOUSES names, or own; where the shard lies if left out.",
+    ),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would move and what it costs; change nothing.")]
 
 
@@ -82,17 +92,8 @@ def list_shards(
     if not told:
         typer.echo("no table has shards: write shard: in firn.yaml", err=True)
         return
-    now = datetime.now(UTC)
-    for whole, name, in_use, made, shards in told:
-        since = f", {ago(datetime.fromisoformat(made.made_at), now)}" if made.made_at else ""
-        typer.echo(f"{whole} of {name}: version {made.number} of its map ({made.why or 'firn.yaml'}{since})")
-        if in_use not in (None, made.number):
-            typer.echo(f"its rows are under version {in_use} until its next changes are committed")
-        print_table(
-            ["shard", "table", "values", "rows", "files", "size"],
-            [(one.shard, one.table, one.values, one.rows, one.files, size(one.bytes)) for one in shards],
-            prose=("values",),
-        )
+    for one in told:
+        print_shards(*one)
 
 
 @app.command("split")
@@ -104,6 +105,7 @@ def split(
     values: Annotated[
         str | None, typer.Option(help="Of tenant and geographic: the values that are in NEW, with commas between.")
     ] = None,
+    warehouse: Where = None,
     dry_run: DryRun = False,
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
@@ -114,9 +116,9 @@ def split(
     some = [one.strip() for one in values.split(",")] if values is not None else []
 
     def change(now: "ShardMap", of: "Sharding") -> "ShardMap":
-        return shard_changes.split(now, of, shard, new, at=at, values=some)
+        return shard_changes.split(now, of, shard, new, at=at, values=some, warehouse=warehouse)
 
-    _change(table, change, f"split {shard}: {new}", dry_run, folder, as_json)
+    _change(table, change, f"split {shard}: {new}{_in(warehouse)}", dry_run, folder, as_json)
 
 
 @app.command("merge")
@@ -142,6 +144,7 @@ def move(
     table: Whole,
     shard: Shard,
     to: Annotated[str, typer.Argument(metavar="TO", help="Its new table, as namespace.table.")],
+    warehouse: Where = None,
     dry_run: DryRun = False,
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
@@ -150,9 +153,9 @@ def move(
     from firn.tables import shard_changes
 
     def change(now: "ShardMap", _: "Sharding") -> "ShardMap":
-        return shard_changes.move(now, shard, to)
+        return shard_changes.move(now, shard, to, warehouse)
 
-    _change(table, change, f"move {shard} to {to}", dry_run, folder, as_json)
+    _change(table, change, f"move {shard} to {to}{_in(warehouse)}", dry_run, folder, as_json)
 
 
 @app.command("rebalance")
@@ -271,6 +274,10 @@ def remove_former(table: Whole, dry_run: DryRun = False, folder: Dir = DEFAULT_D
     )
 
 
+def _in(warehouse: str | None) -> str:
+    return f" in {warehouse}" if warehouse else ""
+
+
 def _removed(*, dry_run: bool) -> str:
     return "would be removed" if dry_run else "removed"
 
@@ -351,11 +358,15 @@ def _put(
     as_json: bool,
     plan: "Plan | None" = None,
 ) -> None:
+    from firn.config.warehouses import address_of
     from firn.log import layout, shard_maps
     from firn.tables import shard_changes
     from firn_lake.shard_moves import moved, not_free
 
     before, stream, to = looked.before, looked.stream.name, looked.rule.to
+    known, wanted = ({home.warehouse for home in one.homes.values()} for one in (before.map, after))
+    for name in sorted(wanted - known):
+        address_of(name, looked.stack.warehouse, looked.stack.staging, {**os.environ, **looked.stack.env})
     try:
         made = before.next(after, layout.instant(datetime.now(UTC)), why)
         others = shard_maps.of_others(looked.store, looked.config, to)

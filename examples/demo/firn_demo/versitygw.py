@@ -35,9 +35,9 @@ def missing() -> str | None:
 
 
 @contextmanager
-def versitygw(folder: Path, *buckets: str, secret_key: str = "") -> Iterator[dict[str, str]]:
-    """One whose objects are below `folder`, with `buckets` in it. -> the AWS_* by which clients reach it, and no other
-    service: its keys are its own. Raises VersitygwLacks."""
+def versitygw(folder: Path, *buckets: str, secret_key: str = "", region: str = REGION) -> Iterator[dict[str, str]]:
+    """One whose objects are below `folder`, with `buckets` in it, which takes no request for another region. -> the
+    AWS_* by which clients reach it, and no other service: its keys are its own. Raises VersitygwLacks."""
     if why := missing():
         raise VersitygwLacks(why)
     keys = {"ROOT_ACCESS_KEY": "firn-test", "ROOT_SECRET_KEY": secret_key or secrets.token_urlsafe(24)}
@@ -50,7 +50,7 @@ def versitygw(folder: Path, *buckets: str, secret_key: str = "") -> Iterator[dic
     posix = ("posix", "--sidecar", str(folder / "sidecar"), str(folder / "data"))
     with (folder / "versitygw.log").open("wb") as log:
         process = subprocess.Popen(
-            [str(PROGRAM), "--port", f"127.0.0.1:{port}", "--region", REGION, *posix],
+            [str(PROGRAM), "--port", f"127.0.0.1:{port}", "--region", region, *posix],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -63,8 +63,8 @@ def versitygw(folder: Path, *buckets: str, secret_key: str = "") -> Iterator[dic
             "AWS_ENDPOINT_URL_S3": f"http://127.0.0.1:{port}",
             "AWS_ACCESS_KEY_ID": keys["ROOT_ACCESS_KEY"],
             "AWS_SECRET_ACCESS_KEY": keys["ROOT_SECRET_KEY"],
-            "AWS_REGION": REGION,
-            "AWS_DEFAULT_REGION": REGION,
+            "AWS_REGION": region,
+            "AWS_DEFAULT_REGION": region,
             "AWS_EC2_METADATA_DISABLED": "true",
         }
     finally:

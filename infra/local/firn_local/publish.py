@@ -53,6 +53,9 @@ def passed_over(config: Config, environment: Mapping[str, str]) -> Iterator[str]
             f"`warehouse:` of firn.yaml is for deployments, this stack's tables are at {warehouse}: "
             "`firn up --warehouse` takes gs://, abfss:// and file://, `--s3-endpoint` an S3 (docs/storages.md)"
         )
+    sharded = (rule.shard for stream in config.streams.values() for rule in stream.tables if rule.shard is not None)
+    if names := sorted({name for one in sharded for name in one.warehouses.values()}):
+        yield f"the warehouses {', '.join(names)} of shards are folders beside this stack's own: it writes to no other"
 
 
 def main(staging: str, path: str) -> int:

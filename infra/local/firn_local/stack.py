@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from firn.config.event_sources_reader import KEYS as EVENT_SOURCES
 from firn.config.reader import parse
+from firn.config.region import WAREHOUSES
+from firn.config.warehouses import beside
 from firn.deployment.config_text import Watched, config_text
 from firn.errors import ConfigError
 from firn_local.aws import ACCESS_KEY, ACCOUNT, REGION, SECRET_KEY, AwsEndpoint, Observe, s3_authorization
@@ -254,6 +256,7 @@ class Stack:
         reached = aws.credentials | ({} if other is None else other.variables)
         clouds = cloud_variables() if self.options.staging or self.options.warehouse else {}
         places = {"FIRN_STAGING": staging, "FIRN_WAREHOUSE": warehouse, "FIRN_CATALOG_URI": uri}
+        places[WAREHOUSES] = beside(warehouse)
         variables = {**reached, **places, **clouds}
         is_kept = not staging.startswith("s3://") or other is not None
         keep(self.dir if is_kept else None, staging, uri, variables if self.options.catalog else None)

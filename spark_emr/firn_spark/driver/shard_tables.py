@@ -135,7 +135,8 @@ def shard_tables(one: TableCommit, maps: Maps) -> list[ShardTable]:
     after = {place: name for name, place in maps.after.tables.items()}
     for place in sorted({*before, *after} - {rest}):
         was = before.get(place)
-        table = load_shard(one, place)
+        home = maps.after.map.homes[after[place]] if place in after else maps.before.map.homes[before[place]]
+        table = load_shard(one, place, home.warehouse)
         made = one.outcome.progress if was is None else None
         at = cut.get(was) if was is not None else None
         found.append(ShardTable(place, table, at, context.stream, was, after.get(place), made))
@@ -145,13 +146,18 @@ def shard_tables(one: TableCommit, maps: Maps) -> list[ShardTable]:
     return found
 
 
-def load_shard(one: TableCommit, place: TableName) -> Table | None:
-    """A table of a shard that is no rest. Raises TerminalError for one that is none of this rule's."""
+def load_shard(one: TableCommit, place: TableName, warehouse: str | None) -> Table | None:
+    """A table of a shard that is no rest. `warehouse`: which it lies in, by its name; None: one of another map,
+    wherever it lies. Raises TerminalError for one that is none of this rule's, lies elsewhere, or would lie in a
+    warehouse that the deployment does not know."""
     context = one.context
     table = context.tables.load(place)
     state = table.state if table else None
     shard_cut.check(place, one.target.rule, state)
-    why = ownership.refusal(context.store, (context.stream,), place, state, context.warehouse)
+    address = context.address(warehouse or "")
+    why = ownership.refusal(context.store, (context.stream,), place, state, address)
+    if why is None and warehouse is not None:
+        why = shard_cut.in_another_warehouse(place, state, warehouse, address)
     if why is not None:
         raise TerminalError(why)
     return table if table is None else finish_retype(context.spark, context.tables, table)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from firn.changes.decode.types import Column
 from firn.changes.placement.map_changes import waiting
+from firn.changes.placement.shard_map import Home
 from firn.config.map_document import MapVersion
 from firn.config.names import TableName
 from firn.config.reach import databases_of
@@ -41,9 +42,7 @@ def admit(
         if number > under.number:
             now = shard_maps.read(one.context.store, one.context.stream, name, shards, number)
         made_at = layout.instant(datetime.now(UTC))
-        made = shard_admission.admitted(
-            now, shards, found, databases, lambda place: _is_free(one, place), made_at, whole
-        )
+        made = shard_admission.admitted(now, shards, found, databases, lambda home: _is_free(one, home), made_at, whole)
         if made is None:
             return ()
         if shard_maps.put(one.context.store, one.context.stream, name, made):
@@ -67,9 +66,9 @@ def _movable(rest: ShardRows, column: str, key: Sequence[Column], values: set[An
     return found
 
 
-def _is_free(one: TableCommit, place: TableName) -> bool:
+def _is_free(one: TableCommit, home: Home) -> bool:
     try:
-        load_shard(one, place)
+        load_shard(one, TableName.parse(home.table), home.warehouse)
     except TerminalError:
-        return False  # somebody else's table: the tenant stays in the rest
+        return False  # somebody else's table, or no such warehouse: the tenant stays in the rest
     return True

@@ -211,7 +211,9 @@ class ShardedMirror:
         target = replace(one.target, name=shard.place, sources=fed, names={})
         outcome = Outcome(place, fed, progress=shard.progress)
         planned = replace(one.planned, columns=plan_of(one.plan, shard.table))
-        part = replace(one, target=target, table=shard.table, planned=planned, outcome=outcome, feeds=None, read=None)
+        where = self._maps.after.map.homes[shard.name].warehouse if shard.after is not None else ""
+        part = replace(one, target=target, table=shard.table, planned=planned, outcome=outcome, feeds=None, read=None,
+                       warehouse=where)  # fmt: skip
         snapshot = shard.table.state.snapshot_id if shard.table else None
         table = part.ready(_nulls(one, whole, shard.table))
         table, shape = shape_of(one.context.tables, table, one.plan, one.decoding.key, _holding(one, whole, seen))
@@ -302,7 +304,7 @@ class ShardedMirror:
         if place in self._rows:
             return self._rows[place]
         if place not in self._former:
-            shard = ShardTable(place, load_shard(self._one, place), None, self._one.context.stream, None, None)
+            shard = ShardTable(place, load_shard(self._one, place, None), None, self._one.context.stream, None, None)
             self._former[place] = rows_of(self._one, shard, self._key, self._memory)
         return self._former[place]
 

@@ -22,6 +22,7 @@ from firn.tables import file_properties, partition_policy, table_state
 from firn.tables.planning import ColumnPlan
 from firn_spark import vended_keys
 from firn_spark.session import CATALOG
+from firn_spark.tables import bucket_endpoints
 from firn_spark.tables.columns import iceberg_type
 from firn_spark.tables.hive_locks import is_hive, release_abandoned
 from firn_spark.tables.java import java_class
@@ -112,6 +113,7 @@ class Tables:
         sessions.setActiveSession(spark._jsparkSession)
         catalogs = spark._jsparkSession.sessionState().catalogManager()
         self._catalog: Any = catalogs.catalog(CATALOG).icebergCatalog()
+        bucket_endpoints.tell(spark, self._catalog)
         self._read_only = read_only
         self._vends = str(self._catalog.getClass().getName()) == _REST
         self._locks = is_hive(self._catalog)

@@ -268,7 +268,7 @@ def test_a_warehouse_of_files_has_no_classes_and_says_so(ground: Ground, tmp_pat
     local.close()
 
 
-def test_rules_of_others_stay_and_ours_come_and_go(ground: Ground) -> None:
+def test_rules_of_others_stay_and_ours_come_and_go(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     theirs = [
         {"ID": "logs", "Status": "Enabled", "Filter": {"And": {"Prefix": "logs/", "ObjectSizeGreaterThan": 5_000}},
          "Expiration": {"Days": 7}},
@@ -304,6 +304,10 @@ def test_rules_of_others_stay_and_ours_come_and_go(ground: Ground) -> None:
     off = CONFIG.replace("care: {tier: {cold_after: 40d, class: GLACIER_IR}}", "")
     apply_all(configuration.parse(off), ground.warehouse, ground.staging, ground.s3)
     assert current_rules(ground.s3, ground.lake) == theirs
+    ground.s3.create_bucket(Bucket="acme-eu")
+    monkeypatch.setenv("FIRN_WAREHOUSES", "eu=s3://acme-eu/lake")
+    assert len(apply_all(config, ground.warehouse, ground.staging, ground.s3)) == 3
+    assert [rule["ID"] for rule in current_rules(ground.s3, "acme-eu")] == ["firn-cold-GLACIER_IR lake/"]
 
 
 def test_a_round_tiers_what_has_a_policy_and_opens_no_catalog_without_one(ground: Ground) -> None:

@@ -66,7 +66,7 @@ def test_a_column_may_be_promoted_and_the_number_of_tenants_follows_the_rule() -
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"format": 2}, "has format 2: update this side"),
+        ({"format": 3}, "has format 3: update this side"),
         ({"format": "1"}, "is no version of a map of shards"),
         ({"version": 1}, "calls itself version 1"),
         ({"version": 3}, "calls itself version 3"),
@@ -112,3 +112,18 @@ def test_a_table_has_at_most_a_hundred_shards() -> None:
     first = MapVersion(TENANTS.map)
     with pytest.raises(ValueError, match="102 shards, and a table has at most 100"):
         first.next(admit(first.map, {f"t{n}": TENANTS.home(f"t{n}") for n in range(100)}), "", "")
+
+
+def test_warehouses_are_kept_and_only_who_knows_them_reads_them() -> None:
+    of = replace(TENANTS, warehouses={"a": "eu"})
+    assert json.loads(encode(second()))["format"] == 1, "who knows none reads what has none"
+    one = second(of)
+    two = one.next(move(one.map, "b", Home("x.y", "us")), "", "")
+    told = json.loads(encode(two))
+    assert (told["format"], told["warehouses"]) == (2, {"a": "eu", "b": "us"})
+    assert decode(encode(two), of, 3) == two
+    for odd, words in (({"a": "s3://x"}, "no name of a warehouse"), ({"z": "eu"}, "a warehouse of 'z', which is no")):
+        with pytest.raises(ValueError, match=words):
+            decode(json.dumps(told | {"warehouses": odd}), of)
+    with pytest.raises(ValueError, match="that stays in rest"):
+        decode(json.dumps(told | {"warehouses": {"rest": "eu"}}), of)

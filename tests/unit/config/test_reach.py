@@ -117,3 +117,26 @@ def test_two_patterns_meet_where_one_name_fits_both() -> None:
     fits = {pattern: {name for name in letters if fnmatchcase(name, pattern)} for pattern in patterns}
     for one, other in product(patterns, patterns):
         assert (barred(one, [other]) is None) == bool(fits[one] & fits[other]), (one, other)
+
+
+SHARDED = """
+streams:
+  shop:
+    tables:
+      orders:
+        to: '{shard}.orders'
+        key: [id]
+        columns: {w: string}
+        shard: {by: tenant(w), tenants: [acme], warehouses: {acme: eu}}
+"""
+
+
+def test_shards_lie_in_warehouses_that_jobs_know_and_reach() -> None:
+    told = "eu=s3://acme-eu/lake?region=eu-west-3"
+    assert refused(SHARDED, Reach(warehouses=told)) is None
+    assert refused(SHARDED, Reach(warehouses="*=s3://acme")) is None
+    assert refused(SHARDED, Reach(catalog="glue://", region="eu-west-3", warehouses=told)) is None
+    said = refused(SHARDED, Reach(warehouses=told.replace("eu=", "us="))) or ""
+    assert "table 'orders', shard.warehouses: this deployment knows no warehouse eu (us): say where it is in" in said
+    said = refused(SHARDED, Reach(catalog="glue://", region=HERE, warehouses=told)) or ""
+    assert "the warehouse eu is in eu-west-3, and this deployment's jobs have no network" in said

@@ -36,6 +36,10 @@ def test_each_way_makes_its_first_map() -> None:
         ({"by": "range"}, "write such as at"), ({"by": "geographic"}, "write such as to"),
         ({"by": "tenant", "count": 3}, "is a setting of hash, not of tenant"),
         ({"by": "tenant", "to": "shop.orders"}, "with {shard} in it"), ({"by": "tenant", "rest": "Else"}, "no name"),
+        ({"by": "tenant", "warehouses": {"rest": "eu"}}, "rest leads all shards and lies in the deployment's own"),
+        ({"by": "hash", "count": 2, "warehouses": {"s2": "eu"}}, "there is no shard 's2'; there are s0, s1, rest"),
+        ({"by": "hash", "count": 2, "warehouses": {"s1": "s3://x"}}, "'s3://x' is no name of a warehouse; write a-z"),
+        ({"by": "tenant", "most": 0, "warehouses": {"a": "eu"}}, "there is no shard 'a'"),
         ({"by": "tenant", "most": -1}, "write 0 to"), ({"by": "hash", "count": -1}, "write 1 to"),
     ],
 )  # fmt: skip
@@ -64,3 +68,14 @@ def test_a_value_that_no_row_can_have_is_refused() -> None:
         regions.first_map(LONG)
     with pytest.raises(ValueError, match="'de' is no long; write whole numbers"):
         Sharding("geographic", "c", "{shard}.orders", values={"de": "eu"}).first_map(LONG)
+
+
+def test_shards_may_lie_in_warehouses_beside_the_deployments() -> None:
+    told = {"values": {"de": "eu", "us": "us"}, "kind": STRING, "warehouses": {"eu": "frankfurt"}}
+    regions = Sharding("geographic", "c", "{shard}.orders", **told)  # type: ignore[arg-type]
+    assert regions.map.homes == {
+        "eu": Home("eu.orders", "frankfurt"), "us": Home("us.orders"), "rest": Home("rest.orders")
+    }  # fmt: skip
+    tenants = Sharding("tenant", "c", "{shard}.orders", most=9, kind=STRING, warehouses={"acme": "frankfurt"})
+    assert tenants.map.homes == {"rest": Home("rest.orders")}
+    assert tenants.home("acme") == Home("acme.orders", "frankfurt"), "of tenants that come later too"

@@ -77,6 +77,14 @@ def test_each_way_is_read(shard: str, to: str, shards: tuple[str, ...]) -> None:
         ("{by: range(n), at: ['20', '10']}", "`at` rises, and '10' stands behind '20'; write each bound once"),
         ("{by: range(n), at: ['10', '010']}", "'010' stands behind '10'"),
         ("{by: range(n), at: [x]}", "'x' is no long; write whole numbers"),
+        (
+            f"{TENANTS[:-1]}, warehouses: {{acne: eu}}}}",
+            f"{RULE}.shard: warehouses: there is no shard 'acne'; there are",
+        ),
+        (f"{TENANTS[:-1]}, warehouses: {{acme: 's3://x'}}}}", "'s3://x' is no name of a warehouse; write a-z"),
+        (f"{TENANTS[:-1]}, warehouses: [eu]}}", f"{RULE}.shard.warehouses: is no list of shards with their warehouses"),
+        (f"{TENANTS[:-1]}, warehouses: {{acme: {{at: x}}}}}}", "write warehouses: {eu: frankfurt}"),
+        (f"{TENANTS[:-1]}, warehouses: {{acme: a, acme: b}}}}", "twice"),
         ("{by: geographic(tenant_id), to: [de]}", "is no list of values with their shards; write to: {de: eu"),
         ("{by: tenant(tenant_id), tenants: [a], most: 0}", "'0' is not a whole number from 1 to 99; write 50"),
         ("{by: tenant(tenant_id), tenants: [a, b], most: 1}", "is less than the 2 tenants that are listed; write 2"),
@@ -278,3 +286,11 @@ def test_lanes_need_a_table_of_several_shards() -> None:
     with pytest.raises(ConfigError, match=r"job\.lanes: is of streams that have a table of several shards"):
         parse("streams: {shop: {job: {lanes: 2}, tables: {a.b: {to: c.d, key: [id]}}}}")
     assert parse("streams: {shop: {job: {lanes: 1}, tables: {a.b: {to: c.d, key: [id]}}}}").streams["shop"].lanes == 1
+
+
+def test_where_shards_lie_is_no_later_change_of_firn_yaml_but_of_tenants_that_come() -> None:
+    tenants = "{by: tenant(tenant_id), tenants: [acme], most: 5, warehouses: {acme: eu}}"
+    check_schemas(read(tenants), read(tenants.replace("acme: eu", "acme: eu, later: us")), "firn.yaml")
+    for other in ("acme: us", ""):
+        with pytest.raises(ConfigError, match="run firn shards split, merge or move rest"):
+            check_schemas(read(tenants), read(tenants.replace("acme: eu", other)), "firn.yaml")

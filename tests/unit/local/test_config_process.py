@@ -13,6 +13,11 @@ from firn_local.stack import Options, Stack
 from tests.soak import long_only
 
 STREAMS = "streams: {web: {envelope: rows, tables: {users: {to: web.users, key: [id]}}}}\n"
+SHARDED = STREAMS.replace(
+    "web.users, key: [id]",
+    "'{shard}.users', key: [id], columns: {w: string}, "
+    "shard: {by: tenant(w), tenants: [a], warehouses: {a: frankfurt}}",
+)
 OWN = {"FIRN_CATALOG_URI": "sqlite:////here/catalog.db", "FIRN_WAREHOUSE": "file:///here/warehouse"}
 
 
@@ -26,6 +31,7 @@ OWN = {"FIRN_CATALOG_URI": "sqlite:////here/catalog.db", "FIRN_WAREHOUSE": "file
             ["`catalog:` of firn.yaml (rest, https://"],
         ),
         ("catalog: {type: glue}\nwarehouse: s3://lake/w\n", ["`catalog:` of firn.yaml (glue", "`warehouse:` of"]),
+        (SHARDED, ["the warehouses frankfurt of shards are folders beside this stack's own"]),
     ],
 )
 def test_what_is_for_deployments_alone_is_said(
@@ -34,7 +40,7 @@ def test_what_is_for_deployments_alone_is_said(
     for name, value in OWN.items():
         monkeypatch.setenv(name, value)
     config = tmp_path / "firn.yaml"
-    config.write_text(above + STREAMS)
+    config.write_text(above if above.startswith("streams") else above + STREAMS)
     staging = f"file://{tmp_path}/staging"
     assert main(staging, str(config)) == 0
     assert "web" in current(open_store(staging)).streams

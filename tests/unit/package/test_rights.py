@@ -278,3 +278,50 @@ def test_a_paused_deployment_starts_nothing_of_its_own() -> None:
         assert {event["Properties"]["State"] for event in events} == {state}
         local = read(TEMPLATE, {"Paused": paused})
         assert any(one.schedules or one.rules for one in local.functions) == (paused == "false")
+
+
+KEYS = [f"arn:aws:kms:{region}:123456789012:key/{n}" for n, region in enumerate(("eu-central-1", "us-east-1"))]
+ELSEWHERE = {
+    "Warehouses": "eu=s3://acme-eu/lake?region=eu-central-1,us=s3://acme-us", "WarehouseBuckets": "acme-eu,acme-us",
+    "WarehouseKmsKeyArns": ",".join(KEYS),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("role", "may"),
+    [
+        ("JobRole", {"s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"}),
+        ("QueryRole", {"s3:GetObject"}),
+        ("TierRole", {"s3:GetObject", "s3:GetObjectTagging", "s3:PutObjectTagging", "s3:DeleteObjectTagging"}),
+        ("DispatchRole", set()), ("IngestHttpRole", set()),
+    ],
+)  # fmt: skip
+def test_buckets_of_other_warehouses_and_their_keys_are_for_whom_they_concern(role: str, may: set[str]) -> None:
+    found = grants(TEMPLATE, role, ELSEWHERE)
+
+    def of(resource: str) -> set[str]:
+        return {one.action for one in found if fnmatchcase(resource, one.resource)}
+
+    assert [of(f"arn:aws:s3:::{bucket}/lake/x") for bucket in ("acme-eu", "acme-us", "acme-eu2")] == [may, may, set()]
+    rules = {"s3:GetLifecycleConfiguration", "s3:PutLifecycleConfiguration"} if role == "TierRole" else set()
+    assert of("arn:aws:s3:::acme-us") == ({"s3:ListBucket"} | rules if may else set())
+    assert [of(key) for key in KEYS] == [{"kms:Decrypt", "kms:GenerateDataKey"} if may else set()] * 2
+    for one in grants(TEMPLATE, role, {}):
+        assert not fnmatchcase("arn:aws:s3:::acme-eu/lake/x", one.resource), "without them nobody has any right there"
+
+
+def test_jobs_and_functions_are_told_where_other_warehouses_are() -> None:
+    functions = of_kind("AWS::Serverless::Function", **ELSEWHERE)
+    told = {
+        name: one.get("Environment", {}).get("Variables", {}).get("FIRN_WAREHOUSES") for name, one in functions.items()
+    }
+    assert {name for name, one in told.items() if one} >= {"Query", "Tier", "Dispatch"}
+    submit = functions["Dispatch"]["Environment"]["Variables"]["FIRN_SPARK_SUBMIT_PARAMETERS"].split()
+    for of in ("spark.emr-serverless.driverEnv", "spark.executorEnv"):
+        assert f"{of}.FIRN_WAREHOUSES={ELSEWHERE['Warehouses']}" in submit
+    pattern = load(TEMPLATE.read_text())["Parameters"]["Warehouses"]["AllowedPattern"]
+    for text, fits in (
+        ("", 1), (ELSEWHERE["Warehouses"], 1), ("eu=s3://a", 1), ("eu=gs://a", 0), ("eu=s3://a b", 0),
+        ("eu=s3://a?region=x&endpoint=http://y", 0), ("eu=s3://a --conf x=y", 0), ("eu=s3://a,", 0),
+    ):  # fmt: skip
+        assert bool(re.fullmatch(pattern, text)) == bool(fits), text

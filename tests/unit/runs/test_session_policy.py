@@ -280,3 +280,17 @@ def test_a_job_may_touch_the_shards_that_maps_name_and_any_where_tenants_appear(
     assert not allowed(text, "warehouse/x/orders/data/x", "acme-lake")
     everywhere = streams(SHARDED.replace("TO", "'{shard}.orders'").replace("MOST", ", most: 9"))
     assert allowed(policy(everywhere, STAGING, WAREHOUSE), "warehouse/x/orders/data/x", "acme-lake")
+
+
+def test_only_jobs_of_streams_with_shards_have_objects_in_other_warehouses() -> None:
+    beside = ["s3://acme-eu/lake", "s3://acme-us/*"]
+    plain = policy(streams(SHOP), STAGING, WAREHOUSE, beside=beside)
+    assert not allowed(plain, "lake/shop/orders/x", "acme-eu")
+    fixed = streams(SHARDED.replace("TO", "'{shard}.orders'").replace("MOST", ""))
+    text = policy(fixed, STAGING, WAREHOUSE, shards=["far.b"], beside=beside)
+    for bucket, key, may in (
+        ("acme-eu", "lake/a/orders/data/x", 1), ("acme-eu", "lake/far/b/data/x", 1), ("acme-eu", "lake/x/orders/y", 0),
+        ("acme-eu", "other/a/orders/x", 0), ("acme-us", "ohio/a/orders/data/x", 1), ("acme-us", "x", 0),
+        ("acme-lake", "warehouse/a/orders/data/x", 1), ("acme-lake", "warehouse/x/orders/data/x", 0),
+    ):  # fmt: skip
+        assert allowed(text, key, bucket) == bool(may), (bucket, key)

@@ -16,8 +16,8 @@ WHOLE = TableName.parse("Shop.orders")
 def names(
     now: MapVersion, *values: object, of: Sharding = OF, databases: tuple[str, ...] = (), free: str = ""
 ) -> set[str]:
-    def is_free(place: TableName) -> bool:
-        return str(place) != free
+    def is_free(home: Home) -> bool:
+        return home.table != free
 
     made = admitted(now, of, values, databases, is_free, "2026-01-01T00:00:00.000Z", WHOLE)
     return set(made.map.shards - now.map.shards) if made else set()

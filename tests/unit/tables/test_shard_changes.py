@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from firn.changes.decode.types import LONG, STRING
+from firn.changes.placement.shard_map import Home
 from firn.config.map_document import MapVersion
 from firn.config.reader import parse
 from firn.config.sharding import Sharding
@@ -102,3 +103,26 @@ def test_what_all_shards_are_read_as_is_no_shard() -> None:
     now = MapVersion(shards.map)
     told = fed_by_others(CONFIG, now, move(now.map, "a", "Shop.orders"))
     assert told == "shop.orders is what all shards of rest.orders are read as; write another name"
+
+
+REGIONS = Sharding(
+    "geographic", "w", "{shard}.orders", values={"de": "eu", "fr": "eu", "us": "us"}, kind=STRING,
+    warehouses={"eu": "frankfurt"},
+)  # fmt: skip
+
+
+def test_rows_stay_in_their_warehouse_unless_another_is_named() -> None:
+    now = REGIONS.map
+    assert split(now, REGIONS, "eu", "fr", values=["fr"]).homes["fr"] == Home("fr.orders", "frankfurt")
+    assert split(now, REGIONS, "eu", "fr", values=["fr"], warehouse="paris").homes["fr"].warehouse == "paris"
+    assert split(now, REGIONS, "eu", "fr", values=["fr"], warehouse="own").homes["fr"].warehouse == ""
+    assert split(now, REGIONS, "rest", "jp", values=["jp"]).homes["jp"] == Home("jp.orders")
+    later = Sharding("tenant", "w", "{shard}.orders", most=5, kind=STRING, warehouses={"b": "frankfurt"})
+    assert split(later.map, later, "rest", "b", values=["b"]).homes["b"].warehouse == "frankfurt", "firn.yaml says it"
+    assert move(now, "eu", "eu.more").homes["eu"] == Home("eu.more", "frankfurt")
+    assert move(now, "us", "us.more", "ohio").homes["us"] == Home("us.more", "ohio")
+    assert move(now, "eu", "eu.more", "own").homes["eu"] == Home("eu.more")
+    with pytest.raises(ValueError, match="already; in another warehouse it needs a table of another name"):
+        move(now, "us", "us.orders", "ohio")
+    with pytest.raises(ValueError, match="'s3://x' is no name of a warehouse"):
+        move(now, "us", "us.more", "s3://x")

@@ -17,6 +17,7 @@ from firn.tables.shard_cut import (
     At,
     check,
     cut_in,
+    in_another_warehouse,
     left_out,
     map_in,
     map_of,
@@ -27,7 +28,7 @@ from firn.tables.shard_cut import (
     under_others,
     version_in,
 )
-from firn.tables.shard_names import SHARD_OF, SHARDS, SHARDS_AT, SHARDS_MAP, shard_in
+from firn.tables.shard_names import SHARD_OF, SHARD_WAREHOUSE, SHARDS, SHARDS_AT, SHARDS_MAP, shard_in
 from firn.tables.table_state import TableState
 
 PLAIN = TableRule("public.orders", "rest.orders", ("id",))
@@ -131,3 +132,25 @@ def test_epochs_that_were_decided_under_other_settings_are_found() -> None:
     compared = [{"firn.epoch.s": "10"} | taken([10], here, whole=True), {"firn.epoch.s": "9"} | taken([9], "y")]
     assert not under_others("s", compared, 2, here)
     assert left_out("s", compared, 2, [10]) == []
+
+
+def test_a_table_is_a_shard_in_the_warehouse_that_it_was_made_in() -> None:
+    there = replace(state({SHARD_WAREHOUSE: "eu"}), location="s3://acme-eu//lake/a/orders")
+    where = "s3://acme-eu/lake"
+    assert in_another_warehouse(A, None, "eu", where) is None
+    assert in_another_warehouse(A, there, "eu", where) is None
+    assert in_another_warehouse(A, state({}), "", "s3://lake") is None, "where the own one is may change"
+    for found, name, words in (
+        (there, "us", "a.orders lies in the warehouse eu, and its shard in the warehouse us: one catalog has no two"),
+        (there, "", "its shard in the deployment's own warehouse"),
+        (state({}), "eu", "lies in the deployment's own warehouse, and its shard in the warehouse eu"),
+        (
+            replace(there, location="s3://acme-eu/lake2/a"),
+            "eu",
+            "the warehouse eu is s3://acme-eu/lake by now: say in FI",
+        ),
+    ):
+        assert words in str(in_another_warehouse(A, found, name, where))
+    told = replace(TENANTS, warehouses={"a": "eu"})
+    with pytest.raises(TerminalError, match="changes by firn shards alone"):
+        check(REST, rule(told), state(properties(REST, rule(TENANTS))))

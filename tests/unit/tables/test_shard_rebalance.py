@@ -137,3 +137,12 @@ def test_plans_for_anything_are_maps_that_help(seed: int) -> None:
         if isinstance(made.map.spread, Listed):
             assert made.map.spread.values.keys() >= (now.spread.values.keys() if isinstance(now.spread, Listed) else ())
         now = made.map
+
+
+def test_no_row_leaves_its_warehouse() -> None:
+    bands = Sharding(
+        "range", "n", "{shard}.orders", at=("10", "20", "30"), kind=LONG, warehouses={"s2": "eu", "s3": "eu"}
+    )
+    made = plan(bands.map, bands, loads(bands.map, s0=10, s1=10, s2=10, s3=1_000), Values(middle=44))
+    assert made.steps == ("split s3: s4 from 44", "merge s0 into s1"), "s1 and s2 are neighbours, in two warehouses"
+    assert made.map.homes["s4"] == Home("s4.orders", "eu")

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from firn.changes.envelopes.limits import EventLimits
-from firn.config.region import NO_NETWORK, region_of
+from firn.config.region import NO_NETWORK, WAREHOUSES, region_of
 from firn.errors import ConfigError
 from firn.ingest.bodies import Limits
 
@@ -19,6 +19,7 @@ class Settings:
 
     staging: str  # URL of the staging store
     warehouse: str = ""
+    warehouses: str = ""  # those beside it, where shards may lie (firn.config.warehouses)
     catalog_uri: str = ""
     limits: Limits = field(default_factory=Limits)
     queue_stream: str = ""  # the stream of queue messages that name none
@@ -51,6 +52,7 @@ class Settings:
         return Settings(
             staging=env["FIRN_STAGING"],
             warehouse=env.get("FIRN_WAREHOUSE", ""),
+            warehouses=env.get(WAREHOUSES, ""),
             catalog_uri=env.get("FIRN_CATALOG_URI", ""),
             limits=Limits(
                 sent=_bytes(env, "FIRN_MAX_BODY_BYTES", Limits.sent),

@@ -12,7 +12,7 @@ from firn.config.map_document import MapVersion
 from firn.config.names import TableName
 from firn.log.store import Store
 from firn.tables.map_in_log import map_under
-from firn.tables.shard_names import SHARD_DROPPED, SHARD_OF
+from firn.tables.shard_names import SHARD_DROPPED, SHARD_OF, SHARD_WAREHOUSE
 from firn_lake.fresh.pending_table import state_of
 from firn_lake.sharded.placed_rows import value_of
 from firn_lake.tables import summarize
@@ -27,7 +27,8 @@ _LOOKED_AT_A_SECOND: Final = 5_000_000  # whose column it looks at
 
 @dataclass(frozen=True)
 class ShardSize:
-    """A shard as it is. `values`: which of the column it has, in words; `rows`: None if only a scan can count them."""
+    """A shard as it is. `values`: which of the column it has, in words; `rows`: None if only a scan can count them;
+    `warehouse`: which it lies in, by its name, "" for the deployment's own."""
 
     shard: str
     table: str
@@ -35,6 +36,7 @@ class ShardSize:
     rows: int | None
     files: int
     bytes: int
+    warehouse: str = ""
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,8 @@ def shards_of(catalog: "Catalog", made: MapVersion) -> list[ShardSize]:
         if catalog.table_exists(place.identifier):
             told = summarize(catalog.load_table(place.identifier))
             rows, files, size = told.rows, told.files, told.size_bytes
-        found.append(ShardSize(name, str(place), _values(made.map, name), rows, files, size))
+        where = made.map.homes[name].warehouse
+        found.append(ShardSize(name, str(place), _values(made.map, name), rows, files, size, where))
     return found
 
 
@@ -129,12 +132,15 @@ def map_in_use(catalog: "Catalog", rest: str, store: Store, stream: str) -> int 
 
 def not_free(catalog: "Catalog", before: MapVersion, after: ShardMap) -> str | None:
     """Why a new table of the map can't be a shard, in words: it is there already, and somebody else's."""
-    rest, now = before.map.homes[before.map.rest].table, {one.table for one in before.map.homes.values()}
+    rest, now = before.map.homes[before.map.rest].table, set(before.map.homes.values())
     for home in after.homes.values():
         place = TableName.parse(home.table)
-        if home.table in now or not catalog.table_exists(place.identifier):
+        if home in now or not catalog.table_exists(place.identifier):
             continue
         said = catalog.load_table(place.identifier).properties
+        if (lies := said.get(SHARD_WAREHOUSE, "")) != home.warehouse:
+            other, there = (f"the warehouse {one}" if one else "the deployment's own" for one in (home.warehouse, lies))
+            return f"{place} is there already, in {there}, and would have to lie in {other}; write another name"
         if SHARD_DROPPED in said:
             return f"{place} is being removed; run firn shards remove-former {rest}, or write another name"
         if home.table not in before.ever and said.get(SHARD_OF) != rest:

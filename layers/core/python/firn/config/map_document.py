@@ -13,8 +13,10 @@ from firn.changes.placement.shard_map import Bands, Home, Listed, ShardMap
 from firn.changes.placement.shard_values import HASHES, By, Comparable, check_listed, comparable
 from firn.config.names import TableName
 from firn.config.sharding import MOST, Sharding
+from firn.config.warehouses import check_warehouse_name
 
-FORMAT: Final = 1
+FORMAT: Final = 2
+"""1 where all shards lie in the deployment's warehouse: who knows no other reads that, and no more."""
 LONGEST: Final = 16_000_000  # bytes of a document
 _NO_MAP: Final = "is no version of a map of shards"
 
@@ -71,6 +73,7 @@ class _Document(msgspec.Struct, frozen=True, omit_defaults=True):
     left: list[str] = []
     made_at: str = ""
     why: str = ""
+    warehouses: dict[str, str] = {}
 
 
 _decode: Final = msgspec.json.Decoder(_Document).decode
@@ -81,14 +84,15 @@ def encode(one: MapVersion) -> bytes:
     of, spread = one.map, one.map.spread
     bands = spread if isinstance(spread, Bands) else None
     listed = spread if isinstance(spread, Listed) else None
+    warehouses = {name: home.warehouse for name, home in sorted(of.homes.items()) if home.warehouse}
     return msgspec.json.encode(
         _Document(
-            FORMAT, of.version, of.by, of.column, str(of.kind), of.rest,
+            FORMAT if warehouses else 1, of.version, of.by, of.column, str(of.kind), of.rest,
             {name: home.table for name, home in sorted(of.homes.items())},
             at=[_told(bound) for bound in bands.at] if bands else None,
             shards=list(bands.shards) if bands else None,
             values=dict(sorted(listed.values.items())) if listed else None,
-            left=sorted(one.left), made_at=one.made_at, why=one.why,
+            left=sorted(one.left), made_at=one.made_at, why=one.why, warehouses=warehouses,
         )
     )  # fmt: skip
 
@@ -110,10 +114,12 @@ def decode(data: bytes | str, of: Sharding, number: int | None = None) -> MapVer
         said = f"{found.by[:20]}({found.column[:80]}), else {found.rest[:80]}"
         raise ValueError(f"is of {said}, and firn.yaml says {of.by}({of.column}), else {of.rest}")
     kind = _type(found.type, of.kind)
-    homes = {name: _home(table) for name, table in found.homes.items()}
+    homes = {name: _home(table, found.warehouses.get(name, "")) for name, table in found.homes.items()}
     if len(homes) > MOST:
         raise ValueError(f"{_NO_MAP}: it has {len(homes):,} shards, and a table has at most {MOST}")
     most = of.most if of.by == "tenant" else 0
+    if odd := found.warehouses.keys() - homes.keys():
+        raise ValueError(f"{_NO_MAP}: it has a warehouse of {sorted(odd)[0][:80]!r}, which is no shard")
     made = ShardMap(found.version, of.by, of.column, kind, _spread(found, of.by, kind), of.rest, homes, most)
     if made.homes[of.rest] != of.home(of.rest):
         raise ValueError(f"has the rest in {made.homes[of.rest].table}, and that stays in {of.home(of.rest).table}")
@@ -131,10 +137,12 @@ def _type(text: str, now: Type | None) -> Type:
     return now or kind
 
 
-def _home(table: str) -> Home:
+def _home(table: str, warehouse: str = "") -> Home:
     if str(TableName.parse(table)) != table:
         raise ValueError(f"{_NO_MAP}: {table[:80]!r} is no table")
-    return Home(table)
+    if warehouse:
+        check_warehouse_name(warehouse)
+    return Home(table, warehouse)
 
 
 def _spread(found: _Document, by: By, kind: Type) -> Bands | Listed:

@@ -1,6 +1,6 @@
 """What a deployment's jobs can reach: over which network, and which of Glue's databases. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -23,11 +23,13 @@ class Reach:
     catalog    the deployment's own catalog, which wins over the one in firn.yaml; "" for the latter
     region     its jobs have no network and reach AWS's endpoints of this region only; "": they have one
     databases  patterns of the Glue databases that it may use (GlueDatabases); none: whichever there are
+    warehouses  what it says of those beside its own, where shards may lie (firn.config.warehouses)
     """
 
     catalog: str = ""
     region: str = ""
     databases: tuple[str, ...] = ()
+    warehouses: str = ""
 
     def check(self, config: Config) -> None:
         """Raises ConfigError, which names the field and what to do, if jobs could not work by this configuration."""
@@ -39,6 +41,27 @@ class Reach:
             for rule in stream.targets:
                 if rule.to and (why := barred(_namespace(rule), self.databases)) is not None:
                     raise ConfigError(f"stream {stream.name}, table {rule.source!r}, to {rule.to!r}: {why}")
+                if rule.shard is not None and (why := self._lies_nowhere(rule.shard.warehouses.values())) is not None:
+                    raise ConfigError(f"stream {stream.name}, table {rule.source!r}, shard.warehouses: {why}")
+
+    def _lies_nowhere(self, names: Iterable[str]) -> str | None:
+        """Why jobs can't write to one of these warehouses; None if they can."""
+        from firn.config.warehouses import OTHERS, read_warehouses  # few files name any
+
+        for name in sorted(set(names)):
+            known = read_warehouses(self.warehouses)
+            found = known.get(name) or known.get(OTHERS)
+            if found is None:
+                return (
+                    f"this deployment knows no warehouse {name} ({', '.join(sorted(known)) or 'none'}): say where it "
+                    "is in the template's Warehouses, name its bucket in WarehouseBuckets and deploy"
+                )
+            if self.region and found.region not in ("", self.region):
+                return (
+                    f"the warehouse {name} is in {found.region}, and this deployment's jobs have no network: they "
+                    f"reach {self.region} alone. Deploy it with SubnetIds and SecurityGroupIds (docs/deploy-aws.md)"
+                )
+        return None
 
 
 def unreachable(uri: str, region: str, field: str = "CatalogUri, or catalog in firn.yaml") -> str | None:

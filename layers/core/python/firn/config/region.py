@@ -5,6 +5,8 @@ from typing import Final
 
 from firn.errors import ConfigError
 
+WAREHOUSES: Final = "FIRN_WAREHOUSES"
+"""What a deployment says of warehouses beside its own (firn.config.warehouses)."""
 NO_NETWORK: Final = "none"
 """What a deployment says of its jobs' network (FIRN_NETWORK, the output Network) where they have none."""
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from firn.changes.decode.texts import changes_form
 from firn.changes.decode.types import Type, promotable, storable, widen
 from firn.config.model import Config, StreamConfig, TableRule
+from firn.config.sharding import Sharding
 from firn.errors import ConfigError
 
 
@@ -48,9 +49,7 @@ def _sharded(old: Config, new: Config) -> Iterator[str]:
                 same = was is now
             else:
                 promoted = was.kind is not None and now.kind is not None and promotable(was.kind, now.kind)
-                same = promoted and replace(was, kind=None, most=0, whole="") == replace(
-                    now, kind=None, most=0, whole=""
-                )
+                same = promoted and _as_begun(was) == _as_begun(now)
             if not same:
                 where = f"streams.{stream.name}.tables.{rule.source}.shard"
                 if was is None or now is None:
@@ -60,6 +59,12 @@ def _sharded(old: Config, new: Config) -> Iterator[str]:
                     f"{where}: how {met.to} is sharded does not change by firn.yaml, which says how it began; write it "
                     f"as it was and run firn shards split, merge or move {met.to}, or write another `to`"
                 )
+
+
+def _as_begun(shards: Sharding) -> Sharding:
+    """Without what may change: where tenants will lie that come later may be said when they come."""
+    first = {name: where for name, where in shards.warehouses.items() if name in shards.shards}
+    return replace(shards, kind=None, most=0, whole="", warehouses=first)
 
 
 def _tables(rule: TableRule) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from firn.changes.placement.shard_map import MOST_SHARDS, NAME, Bands, Home, Lis
 from firn.changes.placement.shard_values import By, bound_of, check_listed, misfit
 from firn.config.model import TableRule
 from firn.config.names import TableName, is_reserved, too_long
+from firn.config.warehouses import check_warehouse_name
 
 MOST: Final = 100
 """Shards of a table: each commit names them all."""
@@ -31,6 +32,7 @@ class Sharding:
     most    of `tenant`: how many may become shards by themselves
     kind    the column's type as the rule declares it; None: it isn't known yet
     whole   what all of them are read as, `namespace.table`; "": the stream's name in place of {shard}
+    warehouses  the warehouses, by their names, of shards that lie beside the deployment's
     """
 
     by: By
@@ -43,6 +45,7 @@ class Sharding:
     most: int = 100
     kind: Type | None = None
     whole: str = ""
+    warehouses: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Raises ValueError that says what to write."""
@@ -64,6 +67,19 @@ class Sharding:
         for name in (self.rest, *self.values.values()):
             if not NAME.fullmatch(name):
                 raise ValueError(f"{name[:80]!r} is no name of a shard; write a-z, 0-9 and _ only, at most 63 of them")
+        self._check_warehouses()
+
+    def _check_warehouses(self) -> None:
+        for name, warehouse in self.warehouses.items():
+            if name == self.rest:
+                raise ValueError(
+                    f"warehouses: {name} leads all shards and lies in the deployment's own warehouse; leave it out"
+                )
+            # Of tenants any may come yet.
+            if name not in self.shards and not (self.by == "tenant" and self.most and NAME.fullmatch(name)):
+                known = ", ".join(self.shards[:10])
+                raise ValueError(f"warehouses: there is no shard {name[:80]!r}; there are {known}")
+            check_warehouse_name(warehouse)
 
     @cached_property
     def shards(self) -> tuple[str, ...]:
@@ -111,7 +127,7 @@ class Sharding:
             raise ValueError(f"{table} is a name of Firn's own; write another `to`")
         if why := too_long(table.namespace, table.table, with_facts=shard == self.rest):
             raise ValueError(f"{why}; write a shorter `to`")
-        return Home(str(table))
+        return Home(str(table), self.warehouses.get(shard, ""))
 
     def may_hold(self, table: TableName, excluded: Collection[str] = ()) -> bool:
         """Whether a table may be a shard by its name, one that the map got since too; those that were moved are not.

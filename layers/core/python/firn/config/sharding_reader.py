@@ -18,7 +18,7 @@ from firn.errors import EventError
 EPOCH_BYTES: Final = 8_000_000
 EPOCH_EVENTS: Final = 12_500
 """That an epoch of a stream with such a table holds, but where a backlog makes it larger (epoch_limits)."""
-_KEYS: Final = ("by", "count", "at", "tenants", "most", "to", "else", "whole")
+_KEYS: Final = ("by", "count", "at", "tenants", "most", "to", "else", "whole", "warehouses")
 _LATER: Final = {
     "lanes": "is a setting of the stream; write job: {lanes: 2} there",
 }
@@ -28,6 +28,7 @@ _WITH_SHARDS: Final = frozenset(
     | {"target_file_size", "care", "ignore"}
 )
 _AS_IT_IS: Final = {"write": "merge-on-read", "update": "replace"}
+_VALUES: Final = "values with their shards; write to: {de: eu, us: us}"
 _NAMED: Final = re.compile(r"\{[a-z]+\}")
 _EXAMPLE: Final = "shard: {by: tenant(tenant_id), tenants: [acme]}"
 
@@ -67,11 +68,12 @@ def read_sharding(
             to=to or "",
             count=below.integer("count", 1, MOST - 1, 8) if below.has("count") else 0,
             at=tuple(item.text for item in below.texts("at", "at: ['2026-01-01']")),
-            values={name: name for name in tenants} if way == "tenant" else _places(below),
+            values={name: name for name in tenants} if way == "tenant" else _texts(below, "to", _VALUES),
             rest=below.text("else", "rest") or "rest",
             most=most,
             kind=types.storable(declared.type),
             whole=below.text("whole", "shop.orders") or "",
+            warehouses=_texts(below, "warehouses", "shards with their warehouses; write warehouses: {eu: frankfurt}"),
         )
         if len(found.shards) > MOST:
             raise ValueError(f"{len(found.shards)} shards, and a table has at most {MOST}; write fewer")
@@ -105,17 +107,17 @@ def _tenants(section: Section, way: str) -> tuple[list[str], int] | None:
     return tenants, most
 
 
-def _places(section: Section) -> dict[str, str]:
-    """`to` of geographic: values with their shards."""
-    node = section.node("to")
+def _texts(section: Section, key: str, instead: str) -> dict[str, str]:
+    """A mapping of texts to texts. `instead`: of what with what, and what to write."""
+    node = section.node(key)
     if node is None:
         return {}
     if not isinstance(node, Entries) or any(not isinstance(value, Scalar) for _, value in node.entries):
-        section.note("to", "is no list of values with their shards; write to: {de: eu, us: us}")
+        section.note(key, f"is no list of {instead}")
         return {}
     names = [name.text for name, _ in node.entries]
     for twice in sorted({name for name in names if names.count(name) > 1}):
-        section.note("to", f"names {shown(twice)} twice; write each once")
+        section.note(key, f"names {shown(twice)} twice; write each once")
     return {name.text: value.text for name, value in node.entries if isinstance(value, Scalar)}
 
 

@@ -20,6 +20,7 @@ _UPDATING: Final = "UPDATE_"
 _TOLD: Final = {  # outputs and parameters
     "Staging": "FIRN_STAGING",
     "Warehouse": "FIRN_WAREHOUSE",
+    "Warehouses": "FIRN_WAREHOUSES",
     "CatalogUri": "FIRN_CATALOG_URI",
     "EmrApplicationId": "FIRN_EMR_APPLICATION_ID",
     "EmrEndpointUrl": "AWS_ENDPOINT_URL_EMR_SERVERLESS",
@@ -59,6 +60,7 @@ def find_deployed(name: str, folder: Path, url: str | None = None, file: Path = 
             outputs.get("CatalogUri", ""),
             environment["AWS_REGION"] if outputs.get("Network") == NO_NETWORK else "",
             databases_in(outputs.get("Databases", "")),
+            parameters.get("Warehouses", ""),
         ),
         scheduled=parameters.get("Paused") != "true",
     )

@@ -88,12 +88,16 @@ def _files_left_by_a_stopped_stack(folder: Path) -> Stack | None:
     root = folder.resolve()
     if not (root / "catalog.db").is_file():
         return None
+    from firn.config.region import WAREHOUSES
+    from firn.config.warehouses import beside
+
     return Stack(
         dir=folder,
         url="",
         staging=f"file://{root}/staging",
         warehouse=f"file://{root}/warehouse",
         catalog_uri=f"sqlite:///{root}/catalog.db",
+        env={WAREHOUSES: beside(f"file://{root}/warehouse")},
     )
 
 

@@ -64,9 +64,16 @@ def job_policy(settings: Settings, store: Store, stream: str, last: int, attempt
     leaving = [to for name in names for to in _leaving(store, config, name)]
     views = [found for one in streams if (found := sources_of(config, one.name)) is not None]
     shards = [table for one in streams for table in shard_maps.ever(store, one)]
+    beside = _beside(settings.warehouses) if settings.warehouses else []
     return session_policy.policy(
-        streams, settings.staging, settings.warehouse, partition, settings.catalog_uri, leaving, views, shards
+        streams, settings.staging, settings.warehouse, partition, settings.catalog_uri, leaving, views, shards, beside
     )
+
+
+def _beside(told: str) -> list[str]:
+    from firn.config.warehouses import addresses  # few deployments have any
+
+    return addresses(told)
 
 
 def _leaving(store: Store, config: Config, stream: str) -> list[str]:

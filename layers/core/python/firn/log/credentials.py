@@ -9,10 +9,13 @@ documents do not say which of them EMR Serverless gives its jobs: whichever it i
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from firn.config.region import region_of, s3_endpoint
+from firn.config.region import WAREHOUSES, region_of, s3_endpoint
 from firn.errors import ConfigError, StorageUnavailable
+
+if TYPE_CHECKING:
+    from firn.config.warehouses import Warehouse
 
 _STATIC: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 # Each of these by itself is enough for obstore.
@@ -27,15 +30,27 @@ _KNOWN: Final = (
 _SHOWN_AS_VALID: Final = timedelta(minutes=10)
 
 
-def s3_options(environment: Mapping[str, str]) -> dict[str, Any]:
-    """What obstore is told of S3: region, endpoint, and who gives out credentials. Raises as `provider_of`, and
-    ConfigError if no region is set."""
-    told: dict[str, Any] = {"region": region_of(environment)}
+def s3_options(environment: Mapping[str, str], bucket: str = "") -> dict[str, Any]:
+    """What obstore is told of S3: region, endpoint, and who gives out credentials. `bucket`: whose own region and
+    endpoint count, where FIRN_WAREHOUSES has any. Raises as `provider_of`, and ConfigError if no region is set."""
+    own = _of_bucket(bucket, told_of) if bucket and (told_of := environment.get(WAREHOUSES)) else None
+    if own is not None and own.endpoint and environment.get("AWS_ENDPOINT_URL_S3"):
+        raise ConfigError(  # obstore would ask there, whatever it is told
+            f"AWS_ENDPOINT_URL_S3 is of all buckets, and {WAREHOUSES} says that {bucket} is at {own.endpoint}: set "
+            "AWS_ENDPOINT_URL in place of it"
+        )
+    told: dict[str, Any] = {"region": (own.region if own else "") or region_of(environment)}
     if (provider := provider_of(environment)) is not None:
         told["credential_provider"] = provider
-    if endpoint := s3_endpoint(environment):
+    if endpoint := (own.endpoint if own else "") or s3_endpoint(environment):
         told["endpoint"] = endpoint
     return told
+
+
+def _of_bucket(bucket: str, told: str) -> "Warehouse | None":
+    from firn.config.warehouses import on_bucket  # few deployments have any
+
+    return on_bucket(bucket, told)
 
 
 def provider_of(environment: Mapping[str, str]) -> Any | None:

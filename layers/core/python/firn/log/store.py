@@ -90,7 +90,7 @@ def open_store(url: str, *, seconds: int = 8, keys: Mapping[str, Any] | None = N
     cloud_stores.expect_no_secret(url)
     options: dict[str, Any] = {"client_options": _CLIENT | {"timeout": f"{seconds}s"}, "retry_config": dict(_RETRY)}
     if parts.scheme == "s3":
-        options |= s3_options(os.environ) if keys is None else keys
+        options |= s3_options(os.environ, parts.netloc) if keys is None else keys
         endpoint = options.get("endpoint", "")
     elif parts.scheme in cloud_stores.AZURE:
         environment = cloud_stores.with_cloud_secrets(os.environ)

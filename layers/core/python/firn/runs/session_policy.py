@@ -36,13 +36,14 @@ def policy(
     files: Sequence[str] = (),
     views: Sequence[ViewSources] = (),
     shards: Sequence[str] = (),
+    beside: Sequence[str] = (),
 ) -> str | None:
     """The policy for a job of these streams, as JSON; None unless staging is in S3, or if even the widest is too long.
 
     `staging`, `warehouse`, `catalog`: URLs; `partition`: the first part of the account's ARNs; `files`: addresses of
-    file sinks beside those of `streams`; `views`: what the views of `streams` read; `shards`: the
-    tables that maps of shards name beside those of firn.yaml. What a job may do in a warehouse on
-    Azure or Google, its identity there says.
+    file sinks beside those of `streams`; `views`: what the views of `streams` read; `shards`: the tables that maps of
+    shards name beside those of firn.yaml; `beside`: addresses of the warehouses in which shards may lie, of which jobs
+    of streams without any have nothing. What a job may do in a warehouse on Azure or Google, its identity there says.
     """
     log, lake = urlsplit(staging), urlsplit(warehouse)
     if log.scheme != "s3" or lake.scheme not in ("s3", "gs", "abfss"):
@@ -50,10 +51,12 @@ def policy(
     arn = f"arn:{partition}:s3:::"
     tables = f"arn:{partition}:glue:*:*:" if _is_glue(catalog) else None
     named = [one.files.to for s in streams for one in s.pipelines if one.files is not None]
-    buckets = [one.netloc for one in (log, lake) if one.scheme == "s3"]
+    others = [one for one in map(urlsplit, beside) if one.scheme == "s3"]
+    buckets = [one.netloc for one in (log, lake, *others) if one.scheme == "s3"]
     sinks = _sinks([*named, *files], arn, buckets)
     place = arn + _place(lake.netloc, lake.path) if lake.scheme == "s3" else None
-    for objects, known in _ways(streams, views, shards, arn + _place(log.netloc, log.path), place, tables):
+    further = [arn + _place(one.netloc, one.path) for one in others]
+    for objects, known in _ways(streams, views, shards, arn + _place(log.netloc, log.path), place, tables, further):
         text = _document([f"{arn}{bucket}/*" for bucket in buckets], objects + sinks, known)
         if len(text) <= LONGEST:
             return text
@@ -94,6 +97,7 @@ def _ways(
     log: str,
     lake: str | None,
     glue: str | None,
+    beside: Sequence[str] = (),
 ) -> Iterable[tuple[list[str], list[str]]]:
     """From the narrowest to the widest: objects in S3, tables in Glue."""
     common = [f"{log}/config/*", f"{log}/code/*", f"{log}/tier/*"]
@@ -112,10 +116,15 @@ def _ways(
     rules = [rule for s in streams for rule in s.targets if rule.to]
     rules += [TableRule(str(table), str(table)) for table in sorted({*others, *map(TableName.parse, shards)})]
     # Tenants that appear while the job runs may be any.
-    rules += [TableRule("*", one.shard.to) for s in streams for one in s.tables if one.shard and one.shard.most]
+    appearing = [TableRule("*", one.shard.to) for s in streams for one in s.tables if one.shard and one.shard.most]
+    rules += appearing
+    # Which shard lies in which of them, maps say that may change while the job runs.
+    apart = [*appearing, *(TableRule(table, table) for table in shards)]
+    apart += [one for s in streams for r in s.tables if r.shard and not r.ignore for one in r.shard.rules(r)]
     for logs in (common + each, [f"{log}/*"]):
         for depth, depth_in_glue in _DEPTHS:
             files = {f"{lake}/{place}" for rule in rules for place in _places(rule, depth)} if lake else set()
+            files |= {f"{other}/{place}" for other in beside for rule in apart for place in _places(rule, depth)}
             objects = logs + sorted(files)
             tables = {f"{glue}{place}" for rule in rules for place in _in_glue(rule, depth_in_glue)} if glue else set()
             yield objects, [f"{glue}catalog", *sorted(tables)] if glue else []

@@ -22,7 +22,7 @@ def admitted(
     of: Sharding,
     values: Iterable[Any],
     databases: Sequence[str],
-    is_free: Callable[[TableName], bool],
+    is_free: Callable[[Home], bool],
     made_at: str,
     whole: TableName,
 ) -> MapVersion | None:
@@ -30,7 +30,7 @@ def admitted(
 
     values     of the shard's column in rows that are in the rest
     databases  as for reach.barred: whoever would lie elsewhere stays in the rest
-    is_free    whether a table of a new shard may lie there: nobody else's does
+    is_free    whether a table of a new shard may lie there: nobody else's does, and there is such a warehouse
     whole      what all shards are read as: a tenant's table of that name would be read instead
     """
     taken = {home.place for home in (*now.map.homes.values(), Home(str(whole)))}
@@ -44,7 +44,7 @@ def admitted(
         place = TableName.parse(home.table)
         if home.place in taken or spelled.get(home.place, home.table) != home.table:
             return False
-        return reach.barred(place.namespace, databases) is None and is_free(place)
+        return reach.barred(place.namespace, databases) is None and is_free(home)
 
     names = waiting(now.map, values, fits)[: MOST - len(now.map.shards)]
     if not names:

@@ -10,6 +10,7 @@ from firn.config.map_document import MapVersion
 from firn.config.model import Config, StreamConfig, TableRule
 from firn.config.names import TableName, is_reserved, too_long
 from firn.config.sharding import Sharding
+from firn.config.warehouses import OWN, check_warehouse_name
 from firn.config.whole_tables import whole_tables
 
 
@@ -27,11 +28,18 @@ def find(config: Config, table: str) -> tuple[StreamConfig, TableRule, Sharding]
 
 
 def split(
-    now: ShardMap, of: Sharding, shard: str, new: str, *, at: str | None = None, values: Collection[str] = ()
+    now: ShardMap,
+    of: Sharding,
+    shard: str,
+    new: str,
+    *,
+    at: str | None = None,
+    values: Collection[str] = (),
+    warehouse: str | None = None,
 ) -> ShardMap:
     """Of a shard what is `at` a bound and above, or these values, becomes the shard `new`; of hashes half of them.
-    Raises ValueError."""
-    home = of.home(new)
+    `warehouse`: as home_of has it. Raises ValueError."""
+    home = home_of(now, of, shard, new, warehouse)
     if now.by in ("tenant", "geographic"):
         if at is not None:
             raise ValueError(f"{now.by} lists values and has no bounds; write --values")
@@ -43,8 +51,26 @@ def split(
     return map_changes.split(now, shard, new, home, at=None if at is None else bound_of(now.kind, at))
 
 
-def move(now: ShardMap, shard: str, to: str) -> ShardMap:
-    """A shard gets another table. Raises ValueError."""
+def home_of(now: ShardMap, of: Sharding, shard: str, new: str, warehouse: str | None = None) -> Home:
+    """Where the shard `new` lies, whose rows another has: in this warehouse by its name, or that of firn.yaml, or where
+    the other one lies: no row leaves its region because a shard was large. Raises ValueError."""
+    home = of.home(new)
+    if warehouse is None and new in of.warehouses:
+        return home
+    return in_warehouse(home, now.homes[shard].warehouse if warehouse is None and shard in now.homes else warehouse)
+
+
+def in_warehouse(home: Home, warehouse: str | None) -> Home:
+    """The same in a warehouse by its name; `own` is the deployment's, None leaves it. Raises ValueError."""
+    if warehouse is None:
+        return home
+    if warehouse not in ("", OWN):
+        check_warehouse_name(warehouse)
+    return replace(home, warehouse="" if warehouse == OWN else warehouse)
+
+
+def move(now: ShardMap, shard: str, to: str, warehouse: str | None = None) -> ShardMap:
+    """A shard gets another table, in this warehouse (`in_warehouse`) or where it lies. Raises ValueError."""
     if shard == now.rest:
         raise ValueError(f"{shard} has the name of the whole, and stays in {now.homes[shard].table}")
     table = TableName.parse(to)
@@ -52,7 +78,8 @@ def move(now: ShardMap, shard: str, to: str) -> ShardMap:
         raise ValueError(f"{table} is a name of Firn's own; write another")
     if why := too_long(table.namespace, table.table, with_facts=False):
         raise ValueError(why)
-    return map_changes.move(now, shard, Home(str(table)))
+    there = now.homes[shard].warehouse if shard in now.homes else ""
+    return map_changes.move(now, shard, in_warehouse(Home(str(table), there), warehouse))
 
 
 def taken_back(newest: MapVersion, in_use: MapVersion) -> ShardMap:
@@ -102,7 +129,7 @@ def taken_by_others(
     return None
 
 
-def _places(tables: Collection[str]) -> set[tuple[str, str]]:
+def _places(tables: Collection[str]) -> set[str]:
     return {Home(one).place for one in tables}
 
 

@@ -18,7 +18,8 @@ from firn.config.model import StreamConfig, TableRule
 from firn.config.names import TableName
 from firn.config.sharding import Sharding
 from firn.errors import TerminalError
-from firn.tables.shard_names import SHARD_OF, SHARDS, SHARDS_AT, SHARDS_MAP, SHARDS_VERSION
+from firn.tables.locations import below, spelled
+from firn.tables.shard_names import SHARD_OF, SHARD_WAREHOUSE, SHARDS, SHARDS_AT, SHARDS_MAP, SHARDS_VERSION
 from firn.tables.table_state import EPOCH, TableState
 
 TAKEN: Final = "firn.shard.epochs"
@@ -50,6 +51,8 @@ def told(shards: Sharding) -> str:
     """How a rule shards, as its tables say it."""
     said = {"by": shards.by, "column": shards.column, "to": shards.to, "count": shards.count, "at": list(shards.at)}
     more = {"values": dict(sorted(shards.values.items())), "rest": shards.rest, "type": str(shards.kind)}
+    first = {name: where for name, where in shards.warehouses.items() if name in shards.shards}
+    more |= {"warehouses": first} if first else {}  # where tenants will lie that come later may be said later
     return json.dumps(said | more, ensure_ascii=False, sort_keys=True)
 
 
@@ -78,6 +81,29 @@ def check(name: TableName, rule: TableRule, state: TableState | None) -> None:
                 f"{name} says of itself {found[one]:.300}, and firn.yaml says {text:.300}: how a table is sharded "
                 "changes by firn shards alone; write it as it was, or another `to`"
             )
+
+
+def in_another_warehouse(name: TableName, state: TableState | None, warehouse: str, address: str) -> str | None:
+    """Why a table can't be a shard in this warehouse, with what to do; None if it can. `warehouse`: its name, ""
+    without; `address`: where it is."""
+    if state is None:
+        return None
+    lies = state.properties.get(SHARD_WAREHOUSE, "")
+    if lies != warehouse:
+        return (
+            f"{name} lies in {_warehouse(lies)}, and its shard in {_warehouse(warehouse)}: one catalog has no two "
+            "tables of that name. Have firn shards move the shard to a table of another name there"
+        )
+    if warehouse and below(spelled(address), spelled(state.location)) is None:
+        return (
+            f"{name} lies at {state.location}, and {_warehouse(warehouse)} is {address} by now: say in FIRN_WAREHOUSES "
+            "where it was, give another place another name, and have firn shards move the shard to a new table there"
+        )
+    return None
+
+
+def _warehouse(name: str) -> str:
+    return f"the warehouse {name}" if name else "the deployment's own warehouse"
 
 
 def sharding_in(properties: Mapping[str, str]) -> Sharding | None:

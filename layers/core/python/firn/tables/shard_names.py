@@ -16,6 +16,8 @@ SHARDS_MAP: Final = "firn.shards.map"
 `firn.shards`."""
 SHARD_PASSED: Final = "firn.shard.passed"
 """In a snapshot of any of them: how many rows came from other shards by another map, that no change named."""
+SHARD_WAREHOUSE: Final = "firn.shard.warehouse"
+"""Property of a shard's table that lies beside the deployment's warehouse: that one's name."""
 SHARD_DROPPED: Final = "firn.shard.dropped"
 """Property of a former shard's table that is being removed, in place of `firn.shard.of`: the rest's."""
 

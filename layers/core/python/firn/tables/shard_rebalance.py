@@ -12,6 +12,7 @@ from firn.changes.placement import map_changes
 from firn.changes.placement.shard_map import NAME, Bands, Home, Listed, ShardMap
 from firn.changes.placement.shard_values import Comparable
 from firn.config.sharding import MOST, Sharding
+from firn.tables.shard_changes import home_of
 
 MOST_AT_ONCE: Final = 10_000_000
 """Rows that one plan moves at most, about, but for a single step: the commit that moves them takes its time."""
@@ -118,7 +119,7 @@ class _Work:
             self.left.append(f"{shard}: all of its rows have the same {self.map.column}")
             return
         try:
-            made = map_changes.split(self.map, shard, new, self.of.home(new), at=at)
+            made = map_changes.split(self.map, shard, new, home_of(self.map, self.of, shard, new), at=at)
         except ValueError as why:  # a name that is too long, or a shard of one hash
             self.left.append(f"{shard}: {why}")
             return
@@ -141,7 +142,7 @@ class _Work:
         for group in groups:
             new = group[0] if NAME.fullmatch(group[0]) and self._may_be(group[0]) else self._free()
             try:
-                made = map_changes.split_values(self.map, shard, new, self.of.home(new), group)
+                made = map_changes.split_values(self.map, shard, new, home_of(self.map, self.of, shard, new), group)
             except ValueError as why:
                 self.left.append(f"{shard}: {why}")
                 continue
@@ -156,7 +157,8 @@ class _Work:
                 (self.weight[one] + self.weight[other], one, other)
                 for one, other in zip(spread.shards, spread.shards[1:], strict=False)
                 if one != other and self.map.rest not in (one, other) and one in self.weight and other in self.weight
-            ]
+                and self.map.homes[one].warehouse == self.map.homes[other].warehouse
+            ]  # fmt: skip
             found = min(pairs, default=None)
             if found is None or found[0] >= few:
                 return

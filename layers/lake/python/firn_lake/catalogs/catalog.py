@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from firn.auth.catalog_secret import catalog_environment
 from firn.config.catalogs import REGION, Address, pyiceberg_properties, read_address, servers
-from firn.config.region import region_of, s3_endpoint
+from firn.config.region import WAREHOUSES, region_of, s3_endpoint
 from firn.config.storage import is_cloud
+from firn.config.warehouses import known_warehouses
 from firn.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ READING = "firn_lake.catalogs.object_io.ObjectIO"
 """The FileIO of a catalog that is only read: it needs no pyarrow."""
 
 CACHING = "firn_lake.reading.cold_cache.ColdCacheIO"
+
+BUCKETS = "firn_lake.catalogs.bucket_io.BucketIO"
+"""The FileIO where warehouses lie in buckets of other regions, or at other endpoints."""
 
 CLOUDS = "firn_lake.catalogs.cloud_io.CloudIO"
 """The FileIO of a catalog whose warehouse is on Azure or Google: PyIceberg's own need a library of each."""
@@ -109,7 +113,11 @@ def storage_properties(env: Mapping[str, str]) -> dict[str, str]:
 
 def _writing(warehouse: str, env: Mapping[str, str]) -> dict[str, str]:
     """The FileIO, where it is not the one that PyIceberg takes by itself."""
-    return {"py-io-impl": CLOUDS} if is_cloud(warehouse) else _cold_cache(env)
+    if is_cloud(warehouse):
+        return {"py-io-impl": CLOUDS}
+    told = env.get(WAREHOUSES, "")
+    apart = any(one.region or one.endpoint for one in known_warehouses(env).values())
+    return ({"py-io-impl": BUCKETS, "firn.warehouses": told} if apart else {}) | _cold_cache(env)
 
 
 def _cold_cache(env: Mapping[str, str]) -> dict[str, str]:

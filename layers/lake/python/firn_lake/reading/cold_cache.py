@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from pyiceberg.io import InputStream
-from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
+from pyiceberg.io.pyarrow import PyArrowFile
 
+from firn_lake.catalogs.bucket_io import BucketIO
 from firn_lake.tiering.class_port import Place
 from firn_lake.tiering.objects import client, look, place
 
@@ -30,7 +31,7 @@ DEFAULT_BYTES: Final = 10 * 10**9
 _PAID_BY_THE_BYTE: Final = frozenset({"STANDARD_IA", "ONEZONE_IA", "GLACIER_IR"})
 
 
-class ColdCacheIO(PyArrowFileIO):
+class ColdCacheIO(BucketIO):
     """PyIceberg's own FileIO, but that data files in a cold class are read from the cache.
 
     Its properties are FOLDER (required) and BYTES beside those of PyArrowFileIO.

@@ -1,9 +1,10 @@
-"""One round of tiering over everything: each table that has a policy, and the rules of both buckets.
+"""One round of tiering over everything: each table that has a policy, and the rules of its buckets.
 
 Where no table has one this is two requests: what rules the buckets have.
 """
 
 import logging
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -15,6 +16,7 @@ from firn.config.maintenance import Tiering
 from firn.config.model import Config
 from firn.config.names import TableName
 from firn.config.storage_classes import S3
+from firn.config.warehouses import known_warehouses
 from firn.errors import FirnError
 from firn.log import layout, table_health, tiering_state
 from firn.log.store import Store, paths
@@ -89,9 +91,11 @@ def _left_over(store: Store, name: TableName, tiered: Collection[str]) -> bool:
 
 def apply_all(config: Config, warehouse: str, staging: str, s3: Any, *, dry_run: bool = False) -> list[Applied]:
     """Make the rules of the warehouse's and the staging area's bucket what the configuration asks for; what does not
-    lie on S3 has none. Raises TransientError, TerminalError, TooManyRules."""
+    lie on S3 has none. The warehouses of shards, which the environment names, are the warehouse's equals. Raises
+    TransientError, TerminalError, TooManyRules."""
     wanted: dict[str, _Wanted] = {}
-    for url, tables in ((warehouse, True), (staging, False)):
+    beside = [(one.address, True) for one in known_warehouses(os.environ).values()]
+    for url, tables in ((warehouse, True), (staging, False), *beside):
         where = place(url)
         if where is None:
             continue

@@ -80,7 +80,10 @@ def move(before: ShardMap, shard: str, home: Home) -> ShardMap:
     """A shard lies elsewhere: with its rows, another table."""
     _known(before, shard)
     if before.homes[shard].place == home.place:
-        raise ValueError(f"{shard} lies in {home.table} already")
+        another = "" if before.homes[shard].warehouse == home.warehouse else (
+            "; in another warehouse it needs a table of another name: one catalog has both"
+        )  # fmt: skip
+        raise ValueError(f"{shard} lies in {home.table} already{another}")
     return _next(before, before.spread, {**before.homes, shard: home})
 
 

@@ -20,15 +20,17 @@ MOST_VALUES: Final = 100_000  # that a map lists
 
 @dataclass(frozen=True)
 class Home:
-    """Where a shard lies: its Iceberg table as `namespace.table`, and its warehouse ("": that of the deployment)."""
+    """Where a shard lies: its Iceberg table as `namespace.table`, and by its name a warehouse beside the deployment's
+    ("": that one itself)."""
 
     table: str
     warehouse: str = ""
 
     @property
-    def place(self) -> tuple[str, str]:
-        """By which two homes are one: some catalogs keep names in lower case."""
-        return self.warehouse, self.table.lower()
+    def place(self) -> str:
+        """By which two homes are one: one catalog has the tables of all warehouses, and some keep names in lower
+        case."""
+        return self.table.lower()
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ class ShardMap:
         listed = len(self.spread.values) if isinstance(self.spread, Listed) else 0
         if len(self.homes) > MOST_SHARDS or listed > MOST_VALUES:
             raise ValueError(f"a table has at most {MOST_SHARDS:,} shards and lists {MOST_VALUES:,} values: merge some")
-        taken: dict[tuple[str, str], str] = {}
+        taken: dict[str, str] = {}
         for name, home in self.homes.items():
             if (other := taken.setdefault(home.place, name)) != name:
                 raise ValueError(f"{other} and {name} would both lie in {home.table}; write `to` with {{shard}} in it")
