@@ -47,7 +47,7 @@ class Objects:
 
     def __init__(self, location: str, held: HeldColumns | None = None) -> None:
         self._owner = location
-        self._held = held
+        self.held = held
         self._stores: dict[tuple[str, Keys | None], Store] = {}
         self._is_far = not _is_here(location)
 
@@ -60,8 +60,8 @@ class Objects:
         """Raises LostRace if maintenance removed the file since its snapshot was read, StorageUnavailable."""
         try:
             if _is_here(location):
-                return DataFile(pa.OSFile(_path(location)), 0, location, self._held)
-            return DataFile(pa.PythonFile(ObjectFile(*self._find(location)), "r"), _GAP, location, self._held)
+                return DataFile(pa.OSFile(_path(location)), 0, location, self.held)
+            return DataFile(pa.PythonFile(ObjectFile(*self._find(location)), "r"), _GAP, location, self.held)
         except FileNotFoundError as error:
             raise LostRace(f"{location} was removed while it was looked up") from error
 
