@@ -318,7 +318,8 @@ class TablesAt:
 
 def facts_of(table: Table, snapshot: int, key: tuple[str, ...] = ()) -> Facts:
     """About how large a table is: what a snapshot says of itself, rows that are deleted among them."""
-    told = table.java.snapshot(snapshot).summary()
+    newest = snapshot == table.state.snapshot_id and table.state.ancestry
+    told = newest[0] if newest else table.java.snapshot(snapshot).summary()
     return Facts(int(told.get("total-records") or 0), key, bytes=int(told.get("total-files-size") or 0))
 
 

@@ -11,8 +11,11 @@ from firn.changes.decode.types import Column, Type
 from firn_spark.files import row_lookup
 from firn_spark.files.held_files import HeldFiles
 from firn_spark.files.row_lookup import Files, Limits, Wanted
+from firn_spark.merge.mirror_commit import Written
 from firn_spark.not_eligible import Unfit
 from firn_spark.tables.deletes import DeleteFile
+from firn_spark.tables.removals import Removal
+from firn_spark.views import view_table
 
 ID, NAME, PRICE = (
     Column("id", Type("long")), Column("name", Type("string")), Column("price", Type("decimal", precision=9, scale=2)),
@@ -126,3 +129,31 @@ def test_no_more_than_so_many_files_are_held() -> None:
     held.plan(None, table(), wanted(1))
     held.follow(table(), 1, 2, some, [])
     assert not held.holds(table(), 2), "of so many files those are asked for that may be wanted"
+
+
+@pytest.mark.parametrize(
+    ("written", "parent", "bytes_told", "known"),
+    [
+        (Written([said("c", 5, 12)], Removal([OLD]), {}), 1, 110, True),
+        (Written([], Removal(), {}), 1, None, True),
+        (Written([said("c", 5, 12)], Removal([OLD]), {}), 7, 110, False),
+        (Written([said("c", 5, 12)], Removal([OLD]), {}), None, 110, False),
+        (Written([said("c", 5, 12)], Removal([OLD]), {}), 1, 111, False),
+        (Written([said("c", 5, 12)], Removal([OLD], replaced=[OLD]), {}), 1, 110, False),
+        (Written([said("c", 5, 12)], Removal(), {}, old=["a"]), 1, 10, False),
+        (Written([said("c", 5, 12)], Removal([None]), {}), 1, 10, False),
+    ],
+    ids=["rows", "no rows", "beside", "alone", "others", "vectors", "copy on write", "other deletes"],
+)
+def test_a_view_is_followed_where_it_is_what_was_written(
+    monkeypatch: pytest.MonkeyPatch, written: Written, parent: int | None, bytes_told: int | None, known: bool
+) -> None:
+    described: Any = SimpleNamespace(said=lambda one: one, of=lambda one: one)
+    monkeypatch.setattr(view_table, "Descriptions", lambda *_: described)
+    held: Any = HeldFiles()
+    held.plan(None, table(), wanted(12))
+    now = table(snapshot=2)
+    now.state.ancestry = ({} if bytes_told is None else {"added-files-size": str(bytes_told)},)
+    now.head = lambda: SimpleNamespace(parentId=lambda: parent, snapshotId=lambda: 2)
+    view_table.follow(held, held, table(), now, written)
+    assert held.holds(now, 2) == known
