@@ -98,7 +98,8 @@ class HeldFiles:
     def _may_hold(self, table: Table, by: Column) -> bool:
         """Whether files of the table are held for look-ups by a column: where its bounds are told to be of use, which
         Iceberg would go by."""
-        large = table.state.partitioned_by or table.state.uuid in self._large
+        count = int(table.state.ancestry[0].get("total-data-files") or 0) if table.state.ancestry else 0
+        large = count > _LIMITS.files or table.state.uuid in self._large or table.state.partitioned_by
         return not large and file_bounds.are_told(by.type) and by.name in row_lookup.ids_of(table)
 
     def _all(self, spark: SparkSession, table: Table, snapshot: int, by: Column) -> _Known:

@@ -24,10 +24,13 @@ FIELDS = tuple({"id": n, "name": one.name} for n, one in enumerate((ID, NAME, PR
 OLD = DeleteFile("old-deletes", 100)
 
 
-def table(uuid: str = "u", snapshot: int | None = 1, partitioned_by: frozenset[int] = frozenset()) -> Any:
+def table(
+    uuid: str = "u", snapshot: int | None = 1, partitioned_by: frozenset[int] = frozenset(), count: int = 2
+) -> Any:
     state = SimpleNamespace(
-        uuid=uuid, snapshot_id=snapshot, partitioned_by=partitioned_by, fields=FIELDS, location="file:///t"
-    )
+        uuid=uuid, snapshot_id=snapshot, partitioned_by=partitioned_by, fields=FIELDS, location="file:///t",
+        ancestry=({"total-data-files": str(count)},),
+    )  # fmt: skip
     return SimpleNamespace(state=state)
 
 
@@ -100,7 +103,9 @@ def test_each_column_is_asked_for_once_and_then_followed(asked: list[tuple[Any, 
     assert asked[2:] == [(2, "id", True)]
 
 
-@pytest.mark.parametrize("given", [table(partitioned_by=frozenset({1})), table(snapshot=None), table("large")])
+@pytest.mark.parametrize(
+    "given", [table(partitioned_by=frozenset({1})), table(snapshot=None), table("large"), table(count=401)]
+)
 def test_of_others_the_files_that_may_be_wanted_are_asked_for(given: Any, asked: list[tuple[Any, ...]]) -> None:
     held: Any = HeldFiles()
     held.plan(None, given, wanted(1))
