@@ -28,7 +28,6 @@ class _Database:
     memory: int
     folder: "tempfile.TemporaryDirectory[str]"
     first: Connection
-    process: int
 
     @classmethod
     def opened(cls, memory: int) -> "_Database":
@@ -42,7 +41,7 @@ class _Database:
         first.execute("SET enable_external_access = false")  # it goes on using its own folder
         # As a pipeline's: a cast would fail for rows that another condition keeps out.
         first.execute(f"SET disabled_optimizers = '{NOT_OPTIMIZED}'")
-        return cls(memory, folder, first, os.getpid())
+        return cls(memory, folder, first)
 
     def close(self) -> None:
         """It is gone, with all that it has written."""
@@ -50,24 +49,29 @@ class _Database:
         self.folder.cleanup()
 
 
-_idle: list[_Database] = []  # one at most: to open another takes as long as a small view's whole query
+# The one that was used last, by process: a fork can't use its parent's, nor close it. To open another one takes as long
+# as the whole query of a small view.
+_idle: dict[int, _Database] = {}
 _taking = threading.Lock()
 
 
 def _taken(memory: int) -> _Database:
     with _taking:
-        if _idle and (_idle[0].memory, _idle[0].process) == (memory, os.getpid()):
-            return _idle.pop()
+        found = _idle.get(os.getpid())
+        if found is not None and found.memory == memory:
+            return _idle.pop(os.getpid())
     return _Database.opened(memory)
 
 
 def _left(database: _Database) -> None:
-    """The next connection is opened in it, unless another one waits for that, or something of it is still on disk."""
+    """The next connection is opened in it, unless something of it is still on disk."""
+    if _size(database.folder.name):
+        database.close()
+        return
     with _taking:
-        if not _idle and not _size(database.folder.name):
-            _idle.append(database)
-            return
-    database.close()
+        other, _idle[os.getpid()] = _idle.get(os.getpid()), database
+    if other is not None:
+        other.close()
 
 
 @contextmanager
