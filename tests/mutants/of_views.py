@@ -14,6 +14,13 @@ _DUE: Final = "tests/unit/views/test_views_due.py"
 
 MUTANTS: Final = (
     Mutant(
+        "a page takes the room of what is looked through",
+        "spark_emr/firn_spark/tables/held_columns.py",
+        "in self._pages or self._bytes + size > self._most",
+        "in self._pages or size > self._most",
+        ("tests/unit/spark/test_held_columns.py::test_pages_have_the_room_that_columns_leave",),
+    ),
+    Mutant(
         "rows are not looked up in files that came since",
         "spark_emr/firn_spark/files/held_files.py",
         "found.paths | said.keys()",
