@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from firn_spark import session
 
 ROOT = Path(__file__).resolve().parents[1]
-CACHE = ROOT / ".cache" / "bench"
+CACHE = (ROOT / ".cache" / "bench").resolve()  # tables name their files by where they are
 TABLE = "bank.accounts"
 COLUMNS = "id bigint NOT NULL, name string, balance decimal(18,2), branch int, updated_at timestamp, note string"
 
@@ -69,11 +69,12 @@ class Lake:
         return {"kind": "iceberg", "catalog": self.catalog_uri, "name": TABLE}
 
 
-def base_lake(spark: SparkSession, name: str, load: Callable[[Lake], None]) -> Path:
-    """The folder of the base lake `name`, made by `load` if it is not there."""
-    folder = CACHE / "tables" / name
+def base_lake(spark: SparkSession, name: str, load: Callable[[Lake], None], cache: Path = CACHE) -> Path:
+    """The folder of the base lake `name`, made by `load` if it is not there, was made in another place, or lacks some
+    of its files."""
+    folder = cache / "tables" / name
     kept = folder / "files.txt"
-    if not kept.exists():
+    if not kept.exists() or not set(kept.read_text().splitlines()) <= set(map(str, _files(folder))):
         shutil.rmtree(folder, ignore_errors=True)
         load(Lake(spark, folder))
         kept.write_text("\n".join(sorted(str(path) for path in _files(folder))))

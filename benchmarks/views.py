@@ -1,7 +1,7 @@
 """What views cost: a refresh after some changes, beside a commit of nothing and beside the whole query. JSON lines.
 
     python -m benchmarks.views [--rows 10000000] [--changes 1000] [--runs 5] [--case groups|join|ages|fresh …]
-                               [--alone] [--without spark|duckdb|script …] [--refreshes 100]
+                               [--alone] [--without spark|duckdb|script …] [--refreshes 100] [--work FOLDER]
 
 A table of so many rows with a tenth as many groups, and a table with a row for each group. Each run commits changes of
 random rows, then:
@@ -290,10 +290,10 @@ def aged(shop: Shop, changes: int, refreshes: int) -> None:
         tell("ages", what=what, cpu=each, mean=round(sum(each) / len(each), 3), around=around, ratio=ratio)
 
 
-def fresh(session: Any, base: Path, rows: int, changes: int, runs: int) -> None:
+def fresh(session: Any, base: Path, work: Path, rows: int, changes: int, runs: int) -> None:
     """Turns of the commit job."""
     for count in (5, 20):
-        lake = spark.restored(session, base, spark.CACHE / "runs" / f"views-fresh-{count}")
+        lake = spark.restored(session, base, work / "runs" / f"views-fresh-{count}")
         views = {f"v{n}": FRESH[n % len(FRESH)].format(n=n + 2) for n in range(count)}
         shop = Shop(lake, rows, views)
         shop.commit(shop.change(changes))
@@ -361,16 +361,16 @@ def main() -> None:
     arguments.add_argument("--without", action="append", default=[], choices=OTHERS)
     arguments.add_argument("--refreshes", type=int, default=100)
     arguments.add_argument("--profile", default="", help="where the CPU seconds of one refresh of each case go")
+    arguments.add_argument("--work", type=Path, default=spark.CACHE, help="where tables are made, and kept for later")
     given = arguments.parse_args()
-    session = spark.start()
-    name = f"views-{given.rows}"
-    base = spark.base_lake(session, name, lambda lake: load(lake, given.rows))
+    session, work = spark.start(), given.work.resolve()
+    base = spark.base_lake(session, f"views-{given.rows}", lambda lake: load(lake, given.rows), work)
     cases = given.case or ["groups", "join", "ages", "fresh"]
     for case in cases:
         if case == "fresh":
-            fresh(session, base, given.rows, 2 * given.changes, given.runs)
+            fresh(session, base, work, given.rows, 2 * given.changes, given.runs)
             continue
-        shop = Shop(spark.restored(session, base, spark.CACHE / "runs" / f"views-{case}"), given.rows, {})
+        shop = Shop(spark.restored(session, base, work / "runs" / f"views-{case}"), given.rows, {})
         if case == "ages":
             aged(shop, given.changes, given.refreshes)
         else:

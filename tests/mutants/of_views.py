@@ -9,9 +9,31 @@ _JOBS: Final = "tests/model/test_views.py"
 _SHOWN: Final = "tests/unit/spark/test_tables_at.py::test_rows_of_a_view_are_looked_up_by_what_it_shows_of_their_keys"
 _DAYS: Final = "tests/property/test_view_clock.py::test_rows_of_a_day_are_looked_up_by_the_time_that_is_cast_to_it"
 _WAYS: Final = "tests/unit/sql/test_view_ways.py"
+_HELD: Final = "tests/unit/spark/test_held_files.py"
 _DUE: Final = "tests/unit/views/test_views_due.py"
 
 MUTANTS: Final = (
+    Mutant(
+        "a page takes the room of what is looked through",
+        "spark_emr/firn_spark/tables/held_columns.py",
+        "in self._pages or self._bytes + size > self._most",
+        "in self._pages or size > self._most",
+        ("tests/unit/spark/test_held_columns.py::test_pages_have_the_room_that_columns_leave",),
+    ),
+    Mutant(
+        "rows are not looked up in files that came since",
+        "spark_emr/firn_spark/files/held_files.py",
+        "found.paths | said.keys()",
+        "found.paths",
+        (f"{_HELD}::test_what_a_snapshot_adds_is_known_without_asking",),
+    ),
+    Mutant(
+        "a snapshot of others is taken for the one that was written",
+        "spark_emr/firn_spark/views/view_table.py",
+        "head.parentId() == before.state.snapshot_id and len(known)",
+        "len(known)",
+        (f"{_HELD}::test_a_view_is_followed_where_it_is_what_was_written[beside]",),
+    ),
     Mutant(
         "a page whose greatest value is wanted is passed by",
         "spark_emr/firn_spark/files/page_index.py",

@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, groupby
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
@@ -40,14 +40,22 @@ _BROKEN: Final = (IndexError, ValueError, KeyError, OverflowError, RecursionErro
 
 @dataclass(frozen=True)
 class Pages:
-    """Some rows of a column: those of pages, each from its first row on."""
+    """Some rows of a column: those of pages, each from its first row on. `each`: the values by page, of pages that are
+    held: to put them together costs more than to look into each."""
 
     values: pa.ChunkedArray
     firsts: Sequence[int]
     counts: Sequence[int]
+    each: Sequence[pa.Array] = ()
 
     def taken(self, places: Sequence[int]) -> pa.ChunkedArray:
         """The values of some rows, which all are in these pages."""
+        if self.each:
+            parts = []
+            for page, some in groupby(places, lambda one: bisect_right(self.firsts, one) - 1):
+                inside = pa.array([one - self.firsts[page] for one in some], pa.int64())
+                parts.append(self.each[page].take(inside))
+            return pa.chunked_array([pa.concat_arrays(parts)] if parts else [], self.values.type)
         before = [0, *accumulate(self.counts)]
         pages = (bisect_right(self.firsts, one) - 1 for one in places)
         inside = [before[page] + one - self.firsts[page] for page, one in zip(pages, places, strict=True)]
@@ -199,7 +207,8 @@ class _Footer:
         if kind.max_repetition_level or kind.max_definition_level > 1 or chunk.offsets is None:
             return None
         index = self.index(file, chunk.offsets)
-        found = _Column(self, chunk, index, self.leaves[number], rows, file.schema_arrow.field(name).type)
+        field = file.schema_arrow.field(name)
+        found = _Column(self, chunk, index, self.leaves[number], rows, group, field)
         return found if found.path == [name.encode()] and found.firsts[:1] == [0] else None
 
 
@@ -207,9 +216,10 @@ class _Column:
     """A column of a row group: its pages."""
 
     def __init__(
-        self, footer: _Footer, chunk: _Chunk, index: Reader, leaf: bytes, rows: int, kind: pa.DataType
+        self, footer: _Footer, chunk: _Chunk, index: Reader, leaf: bytes, rows: int, group: int, field: pa.Field
     ) -> None:
-        self._footer, self._chunk, self._leaf, self._rows, self._kind = footer, chunk, leaf, rows, kind
+        self._footer, self._chunk, self._leaf, self._rows, self._kind = footer, chunk, leaf, rows, field.type
+        self._group, self._name = group, field.name
         self.path, self._told, self._begin = list[bytes](), dict[int, tuple[int, bytes]](), 0
         reader = Reader(footer.data, chunk.metadata)
         for field, how in reader.fields():
@@ -263,9 +273,24 @@ class _Column:
         ends = map(sum, zip(self._places, self._sizes, strict=True))
         if min(self._sizes) <= 0 or min(counts) <= 0 or pages[0] < 0 or max(ends) > file.bytes:
             raise ValueError("no such pages")
+        held = None if isinstance(self._kind, pa.BaseExtensionType) else file.held
+        known = {} if held is None else held.pages(file.path, self._group, self._name, pages)
         told = self._places[0] - self._begin if 0 < self._begin < self._places[0] else 0  # a dictionary
-        if told + sum(self._sizes[one] for one in pages) > _MOST * (told + sum(self._sizes)):
+        new = [one for one in pages if one not in known]
+        if told + sum(self._sizes[one] for one in new) > _MOST * (told + sum(self._sizes)):
             return None
+        values = self._unpacked(file, new, told) if new else pa.chunked_array([], self._kind)
+        if held is None:
+            return Pages(values, [self.firsts[one] for one in pages], [counts[one] for one in pages])
+        known |= _parted(values, new, counts)
+        held.put_pages(file.path, self._group, self._name, {one: known[one] for one in new})
+        every = [known[one] for one in pages]
+        whole = pa.chunked_array(every, self._kind)
+        return Pages(whole, [self.firsts[one] for one in pages], [counts[one] for one in pages], every)
+
+    def _unpacked(self, file: DataFile, pages: Sequence[int], told: int) -> pa.ChunkedArray:
+        """The values of pages that are not held, behind a dictionary of so many bytes."""
+        counts = self._counts
         before = file.part(self._begin, told) if told else b""
         rows, body = sum(counts[one] for one in pages), b"".join(self._bodies(file, pages))
         footer = self._small_footer(rows, len(before), len(body))
@@ -276,7 +301,7 @@ class _Column:
             raise ValueError("no such pages") from error
         if len(values) != rows or values.type != self._kind:
             raise ValueError("other rows than were told")
-        return Pages(values, [self.firsts[one] for one in pages], [counts[one] for one in pages])
+        return values
 
     def _bodies(self, file: DataFile, pages: Sequence[int]) -> Iterator[memoryview]:
         """The bytes of pages, of those that are near each other by one request."""
@@ -310,6 +335,15 @@ class _Column:
             (1, I32, number(2)), (_SCHEMA, LIST, structs([root, self._leaf])), (3, I64, number(rows)),
             (_ROW_GROUPS, LIST, structs([group])), (_WRITER, BINARY, binary(self._footer.writer)),
         )  # fmt: skip
+
+
+def _parted(values: pa.ChunkedArray, pages: Sequence[int], counts: Sequence[int]) -> dict[int, pa.Array]:
+    """The values of pages, each in memory of its own."""
+    found, first = {}, 0
+    for page in pages:
+        found[page] = pa.concat_arrays(values.slice(first, counts[page]).chunks)
+        first += counts[page]
+    return found
 
 
 def _locations(reader: Reader) -> tuple[list[int], list[int], list[int]]:

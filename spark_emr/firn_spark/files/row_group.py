@@ -19,6 +19,8 @@ _UUID: Final = 16  # bytes
 _MANY: Final = 50_000  # rows
 _NO_PLACES: Final = pa.array([], pa.int64())
 _MOST_RUNS: Final = 16  # of a row group that is searched rather than looked through
+_RUNS_BYTES: Final = 2_000  # that they take in memory, and their name
+_FIRST_ROWS: Final = 4_096  # that tell of most columns in no order that they are in none
 
 
 class RowGroup:
@@ -129,11 +131,22 @@ class RowGroup:
             return None if some.null_count else _NO_PLACES
         plain = _plain(data, kind, prefix)
         # Arrow searches no decimals.
-        if kind.type.name != "decimal" and (runs := _runs(plain)) is not None:
+        if kind.type.name != "decimal" and (runs := self._runs_in(kind.name, plain)):
             return pa.concat_arrays(
                 [_NO_PLACES, *(_searched(some.drop_null(), plain.slice(*run), run[0]) for run in runs)]
             )
         return _places_of(plain, some)
+
+    def _runs_in(self, name: str, plain: pa.Array) -> Sequence[tuple[int, int]]:
+        """Its runs (_runs), none where they are many; held with the column."""
+        inside, at = self._names[name], -2 - self._number  # no row group's number
+        if self._held is None or inside is None:
+            return _runs(plain) or ()
+        found: Sequence[tuple[int, int]] | None = self._held.get(self._path, at, inside)
+        if found is None:
+            found = _runs(plain) or ()
+            self._held.put(self._path, at, inside, found, _RUNS_BYTES)
+        return found
 
     def _of_some(self, kind: Column, some: pa.Array, prefix: int | None, places: pa.Array) -> pa.Array | None:
         """Those of the places that have some values of a column; None if it can't tell."""
@@ -180,6 +193,8 @@ def _runs(column: pa.Array) -> list[tuple[int, int]] | None:
     """The runs (first place, length) in which each value is above the one before; None if they are many or hold nulls.
     Rows that were written in the order of their key are a run: to find values in it costs no look at each row."""
     if column.null_count or not len(column):
+        return None
+    if len(column) > _FIRST_ROWS and _runs(column.slice(0, _FIRST_ROWS)) is None:
         return None
     falls = pc.indices_nonzero(pc.greater_equal(column.slice(0, len(column) - 1), column.slice(1)))
     if len(falls) >= _MOST_RUNS:

@@ -26,9 +26,9 @@ def land_rows(
     write: Write,
     properties: Mapping[str, str],
     stream: str,
-) -> None:
-    """Rows (write.rows_of) come and those at the places `gone` go, in one snapshot. Raises fence.LostRace,
-    fence.CommitUnknown, ForeignFiles, StorageUnavailable, UnknownOutcome."""
+) -> Written:
+    """Rows (write.rows_of) come and those at the places `gone` go, in one snapshot. -> the files of it. Raises
+    fence.LostRace, fence.CommitUnknown, ForeignFiles, StorageUnavailable, UnknownOutcome."""
     layout = layout_of(table)
     if gone and write == "copy-on-write":
         old, again = copy_on_write.old_files(spark, table, gone), with_lineage(layout, table)
@@ -37,6 +37,7 @@ def land_rows(
     else:
         written = mirror_commit.joined(spark, table, lambda: write_rows(layout, ordered(layout, rows)), gone)
     mirror_commit.land(spark, table, written, table.state.snapshot_id, properties, stream)
+    return written
 
 
 def land_instead(

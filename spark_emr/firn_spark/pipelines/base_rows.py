@@ -16,11 +16,13 @@ from pyspark.sql import SparkSession
 from firn.changes.decode.types import Column
 from firn.changes.metadata_columns import MIRROR_METADATA, POSITION
 from firn_spark.files import row_lookup, values
+from firn_spark.files.held_files import HeldFiles
 from firn_spark.files.row_group import RowGroup
 from firn_spark.pipelines.base_delta import key_columns_of
 from firn_spark.tables import deletes
 from firn_spark.tables.columns import arrow_type
 from firn_spark.tables.evolve import Table
+from firn_spark.tables.fence import LostRace
 from firn_spark.tables.held_columns import HeldColumns
 from firn_spark.tables.objects import Objects
 
@@ -77,12 +79,18 @@ def rows_with(
     *,
     where: bool = False,
     held: HeldColumns | None = None,
+    known: HeldFiles | None = None,
 ) -> list[pa.Table]:
     """These columns of the rows that have a value that is `wanted` in each column of the key; `keys`: of those of these
-    keys (k0, k1, …) alone; `where`: with the columns FILE and ROW; `held`: what was read of files
-    before. Raises as all_rows."""
-    files = replace(row_lookup.plan(spark, table, wanted, None), held=held)
-    return rows_in(files, row_lookup.ids_of(table), columns, keys, where=where)
+    keys (k0, k1, …) alone; `where`: with the columns FILE and ROW; `held`: what was read of files before; `known`: the
+    files of tables. Raises as all_rows."""
+    files = row_lookup.plan(spark, table, wanted, None) if known is None else known.plan(spark, table, wanted)
+    try:
+        return rows_in(replace(files, held=held), row_lookup.ids_of(table), columns, keys, where=where)
+    except LostRace:  # a file is gone: whoever tries again is to ask what there is
+        if known is not None:
+            known.clear()
+        raise
 
 
 def rows_in(

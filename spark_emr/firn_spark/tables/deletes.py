@@ -33,6 +33,7 @@ _PER_FILE = (
     1_000_000  # positions that one delete file takes before the next begins; those of one data file stay together
 )
 _AT_ONCE = 4  # delete files that the driver writes
+_NAME_BYTES: Final = 300  # that the name of a data file takes in memory, about
 
 # The reserved fields of position delete files: https://iceberg.apache.org/spec/#position-delete-files
 FILE_PATH: Final = 2147483546
@@ -104,6 +105,16 @@ def together(some: Iterable[Places]) -> Places:
 
 def read(objects: Objects, file: DeleteFile) -> Places:
     """What a file of deletes says. Raises LostRace, StorageUnavailable, TerminalError if it is damaged."""
+    held, at = objects.held, (file.path, file.offset or 0, "deletes")
+    found: Places | None = None if held is None else held.get(*at)
+    if found is None:
+        found = _read(objects, file)
+        if held is not None:
+            held.put(*at, found, sum(_NAME_BYTES + int(one.nbytes) for one in found.values()))
+    return found
+
+
+def _read(objects: Objects, file: DeleteFile) -> Places:
     if file.offset is None:
         with objects.open(file.path) as parquet:
             found = parquet.read(columns=["file_path", "pos"])

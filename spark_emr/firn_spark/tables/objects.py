@@ -16,6 +16,7 @@ from firn_spark.vended_keys import Keys
 
 _REQUESTS_AT_ONCE = 8
 _GAP = 1024 * 1024  # bytes that are read along with others that are far away, rather than by another request
+_NEAR_GAP = 64 * 1024  # the same of a file that is here, where a call costs what copying so many does
 
 
 class DataFile(pq.ParquetFile):  # type: ignore[misc]  # pyarrow says no types
@@ -47,7 +48,7 @@ class Objects:
 
     def __init__(self, location: str, held: HeldColumns | None = None) -> None:
         self._owner = location
-        self._held = held
+        self.held = held
         self._stores: dict[tuple[str, Keys | None], Store] = {}
         self._is_far = not _is_here(location)
 
@@ -60,8 +61,8 @@ class Objects:
         """Raises LostRace if maintenance removed the file since its snapshot was read, StorageUnavailable."""
         try:
             if _is_here(location):
-                return DataFile(pa.OSFile(_path(location)), 0, location, self._held)
-            return DataFile(pa.PythonFile(ObjectFile(*self._find(location)), "r"), _GAP, location, self._held)
+                return DataFile(pa.OSFile(_path(location)), _NEAR_GAP, location, self.held)
+            return DataFile(pa.PythonFile(ObjectFile(*self._find(location)), "r"), _GAP, location, self.held)
         except FileNotFoundError as error:
             raise LostRace(f"{location} was removed while it was looked up") from error
 

@@ -31,7 +31,7 @@ from firn_spark.table_commit import RangeContext
 from firn_spark.tables.evolve import Table
 from firn_spark.views.row_changes import RowChanges, SharedChanges
 from firn_spark.views.tables_at import TableAt, TablesAt, facts_of
-from firn_spark.views.view_table import Remake, fits, made, settled
+from firn_spark.views.view_table import Remake, fits, follow, made, settled
 from firn_sql.result_batches import batches_of
 from firn_sql.views.algebra import Plan, Scan, operators
 from firn_sql.views.clock import NEVER, Moments
@@ -323,7 +323,7 @@ def _with_changes(
         work.told["by"] = way.told
         summary = {**summary, WAY: way.told}
     held, some = work.shared.held, {} if way is not None and way.whole else changed
-    sources = TablesAt(spark, connection, work.tables, query.needed, some, table, query.stored, held)
+    sources = TablesAt(spark, connection, work.tables, query.needed, some, table, query.stored, held, work.shared.files)
     with failures(str(work.view.table)):
         delta = None
         if way is not None:
@@ -343,8 +343,10 @@ def _with_changes(
         raise NoDelta(f"{len(gone)} of its rows were to go, and it has {sum(map(len, places.values()))} of these")
     work.told |= {"gone": len(gone), "come": 0 if rows is None else len(rows)}
     cells = _cells(layout_of(table), query.stored, rows)
-    land_rows(spark, table, cells, places, work.view.rule.write, summary, REFRESHES)
-    return work.context.tables.look_again(table)
+    written = land_rows(spark, table, cells, places, work.view.rule.write, summary, REFRESHES)
+    now = work.context.tables.look_again(table)
+    follow(spark, work.shared.files, table, now, written)
+    return now
 
 
 def _way(work: _Work, query: _Query, table: Table, changed: Mapping[str, RowChanges]) -> Way:

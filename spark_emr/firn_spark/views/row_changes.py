@@ -15,11 +15,13 @@ from pyspark.sql import SparkSession
 
 from firn.changes.decode.types import Column
 from firn_spark.files import readable_files, row_lookup
+from firn_spark.files.held_files import HeldFiles
 from firn_spark.files.row_group import RowGroup
 from firn_spark.not_eligible import ForeignFiles
 from firn_spark.pipelines.base_delta import NoDelta, check_columns, snapshots_between
 from firn_spark.pipelines.base_rows import some_rows
 from firn_spark.tables import deletes
+from firn_spark.tables.deletes import DeleteFile
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.fence import LostRace
 from firn_spark.tables.held_columns import HeldColumns
@@ -46,12 +48,12 @@ class RowChanges:
 
 class SharedChanges:
     """The changes of tables between snapshots, for the views of a job: those that read the same ones between the same
-    snapshots look at its files once, and read each of its columns once. `held`: what else was read of files, for the
-    next refreshes too."""
+    snapshots look at its files once, and read each of its columns once. For the next refreshes too, `held`: what else
+    was read of files, and `files`: those of tables."""
 
     def __init__(self, most: int = _MOST_BYTES) -> None:
         self._most = most
-        self.held = HeldColumns()
+        self.held, self.files = HeldColumns(), HeldFiles()
         self._known: OrderedDict[_Between, _Reader] = OrderedDict()
 
     def between(
@@ -62,7 +64,7 @@ class SharedChanges:
         fields = tuple((int(one["id"]), str(one["name"]), str(one["type"])) for one in table.state.fields)
         key = (str(table.name), table.state.uuid, since, until, fields)
         try:
-            reader = self._known.pop(key, None) or _looked_at(spark, table, since, until, self.held)
+            reader = self._known.pop(key, None) or _looked_at(spark, table, since, until, self)
             found = reader.read(table, columns)
         except (LostRace, ForeignFiles, pa.ArrowException) as error:  # a file is gone, or none that is read here
             raise NoDelta(str(error)) from error
@@ -75,10 +77,10 @@ class SharedChanges:
 _Between = tuple[str, str, int, int, tuple[tuple[int, str, str], ...]]
 
 
-def _looked_at(spark: SparkSession, table: Table, since: int, until: int, held: HeldColumns) -> "_Reader":
+def _looked_at(spark: SparkSession, table: Table, since: int, until: int, shared: SharedChanges) -> "_Reader":
     between = snapshots_between(table, since, table.java.snapshot(until))
     check_columns(spark, table, since)
-    reader = _Reader(spark, table, held)
+    reader = _Reader(spark, table, shared.held, shared.files)
     for snapshot in reversed(between):
         reader.add(snapshot)
     return reader
@@ -111,9 +113,10 @@ class _Part:
 class _Reader:
     """The rows of a table that went and came, and what was read of them."""
 
-    def __init__(self, spark: SparkSession, table: Table, held: HeldColumns) -> None:
+    def __init__(self, spark: SparkSession, table: Table, held: HeldColumns, files: HeldFiles) -> None:
         self._spark = spark
         self._table = table
+        self._files = files
         self._objects = Objects(table.state.location, held)
         self._descriptions = deletes.Descriptions(spark, table)
         self._gone: list[_Part] = []
@@ -148,6 +151,8 @@ class _Reader:
             deletes.together(deletes.read(self._objects, one) for one in some if one is not None)
             for some in (added, replaced)
         )
+        if not old and not replaced:
+            self._follow(snapshot, new, [one for one in added if one is not None])
         come, went = ([str(one.location()) for one in some] for some in (new, old))
         if went or (named and snapshot.summary().get(_OURS) is None):
             # A file's rows that went with it, or that a delete names, may have gone earlier.
@@ -162,6 +167,13 @@ class _Reader:
             fresh = places.filter(pc.invert(pc.is_in(places, value_set=before[path]))) if path in before else places
             if len(fresh):
                 self._gone.append(_Part(path, places=fresh))
+
+    def _follow(self, snapshot: Any, new: Sequence[Any], added: Sequence[DeleteFile]) -> None:
+        """The files of the table in a snapshot that only adds some, for look-ups."""
+        parent = snapshot.parentId() if self._files.holds(self._table) else None
+        if parent is not None and self._files.holds(self._table, int(parent)):
+            said = map(self._descriptions.said, new)
+            self._files.follow(self._table, int(parent), int(snapshot.snapshotId()), said, added)
 
     def _deleted(self, parent: int | None, paths: Collection[str]) -> Mapping[str, pa.Array]:
         """Which rows of these data files are deleted in a snapshot."""

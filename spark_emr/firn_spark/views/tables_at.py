@@ -14,6 +14,7 @@ from firn.changes.decode.types import BINARY, Column
 from firn.changes.metadata_columns import IDENTITY
 from firn.config.names import TableName
 from firn_spark.files import row_lookup
+from firn_spark.files.held_files import HeldFiles
 from firn_spark.pipelines import base_rows
 from firn_spark.tables import deletes
 from firn_spark.tables.columns import arrow_type
@@ -74,6 +75,7 @@ class TablesAt:
     changed  of each table that has changed what has; None: nothing is known of before
     view     the view's own table, if it is there
     held     what was read of files before
+    known    the files of tables
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class TablesAt:
         view: Table | None,
         stored: Stored,
         held: HeldColumns | None = None,
+        known: HeldFiles | None = None,
     ) -> None:
         self._spark = spark
         self._connection = connection
@@ -93,7 +96,7 @@ class TablesAt:
         self._needed = needed
         self._view = view
         self._stored = stored
-        self._columns_held = held
+        self._columns_held, self._files_held = held, known
         self._numbers = count()
         self._whole: dict[str, str] = {}
         self._empty: dict[str, str] = {}
@@ -256,7 +259,8 @@ class TablesAt:
     def _rows_with(
         self, table: Table, wanted: row_lookup.Wanted, columns: Sequence[Column], *, where: bool = False
     ) -> list[pa.Table]:
-        return base_rows.rows_with(self._spark, table, wanted, columns, where=where, held=self._columns_held)
+        held, known = self._columns_held, self._files_held
+        return base_rows.rows_with(self._spark, table, wanted, columns, where=where, held=held, known=known)
 
     def _every(self, source: str) -> str:
         at = self._tables[source]
@@ -314,7 +318,8 @@ class TablesAt:
 
 def facts_of(table: Table, snapshot: int, key: tuple[str, ...] = ()) -> Facts:
     """About how large a table is: what a snapshot says of itself, rows that are deleted among them."""
-    told = table.java.snapshot(snapshot).summary()
+    newest = snapshot == table.state.snapshot_id and table.state.ancestry
+    told = newest[0] if newest else table.java.snapshot(snapshot).summary()
     return Facts(int(told.get("total-records") or 0), key, bytes=int(told.get("total-files-size") or 0))
 
 

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pyspark.sql import SparkSession
+
 from firn.changes.decode.types import storable
 from firn.changes.metadata_columns import IDENTITY, VIEW_METADATA
 from firn.config.file_writing import PAGE_ROWS
@@ -12,12 +14,15 @@ from firn.config.modes import VIEW
 from firn.config.views import View
 from firn.tables import bloom_filters, file_properties, partition_policy
 from firn.tables.table_state import MODE
+from firn_spark.files.held_files import HeldFiles
 from firn_spark.files.write import NewFile, data_files
 from firn_spark.merge.landing import land_instead
+from firn_spark.merge.mirror_commit import Written
 from firn_spark.table_commit import RangeContext
 from firn_spark.tables import fence
 from firn_spark.tables.alterations import repartition, upgrade
 from firn_spark.tables.columns import iceberg_type
+from firn_spark.tables.deletes import Descriptions
 from firn_spark.tables.evolve import FORMAT_VERSION, Table
 from firn_spark.tables.java import java_class
 from firn_spark.tables.metadata_cache import KNOWN
@@ -58,6 +63,20 @@ def fits(table: Table, how: Stored) -> bool:
     """Whether the table has exactly the columns of its query, in their order."""
     there = [(one.name, storable(one.type)) for one in table.columns()[0]]
     return there == [(one.name, storable(one.type)) for one in how.columns]
+
+
+def follow(spark: SparkSession, files: HeldFiles, before: Table, now: Table, written: Written) -> None:
+    """The next look-up need not plan the view's files, if its newest snapshot is what was written on the one before:
+    its child, with as many bytes of new files."""
+    if not files.holds(before, before.state.snapshot_id) or written.old or written.removed.replaced:
+        return
+    head, descriptions = now.head(), Descriptions(spark, now)
+    new, gone = [descriptions.said(one) for one in written.files], list(map(descriptions.of, written.removed.added))
+    known = [one for one in gone if one is not None]
+    size = sum(int(one["file-size-in-bytes"]) for one in new) + sum(one.bytes for one in known)
+    told = int(now.state.ancestry[0].get("added-files-size") or 0)
+    if head.parentId() == before.state.snapshot_id and len(known) == len(gone) and size == told:
+        files.follow(now, before.state.snapshot_id, int(head.snapshotId()), new, known)
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,10 @@ from pyspark.sql import SparkSession
 
 from firn_lake.catalogs.catalog import open_catalog
 from firn_local.spark_submit import jars
+from firn_spark import lake as spark_lake
 from firn_spark import session
 from firn_spark.tables import evolve
+from firn_spark.views.row_changes import SharedChanges
 from firn_sql.views.refresh_way import is_repeatable
 from tests.hive import Metastore, metastore
 from tests.integration.spark.spark_lake import LAKES, ROOT, Lake, jvm_settings
@@ -74,6 +76,9 @@ def both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
         return replace(found, whole=bool(changed) and is_repeatable(plan, kinds) and next(turns))
 
     monkeypatch.setattr(refreshed, "way_of", forced)
+    # All jobs of a test hold what one has read, as the refreshes of one that stays warm do.
+    one = SharedChanges()
+    monkeypatch.setattr(spark_lake, "SharedChanges", lambda: one)
 
 
 @pytest.fixture(autouse=True)

@@ -69,6 +69,29 @@ def test_files_that_compaction_took_out_make_room() -> None:
     assert found.bytes == 50
 
 
+def test_pages_have_the_room_that_columns_leave() -> None:
+    values = pa.array(range(25), pa.int64())  # 200 bytes, and 300 beside them
+    found = held(2_100, "a")
+    found.put_pages("f", 0, "k", dict.fromkeys(range(6), values))
+    assert sorted(found.pages("f", 0, "k", range(9))) == [2, 3, 4, 5]
+    assert found.bytes == 2_010
+    assert not found.pages("f", 1, "k", range(9)) | found.pages("f", 0, "id", range(9))
+    found.pages("f", 0, "k", [2])
+    found.put_pages("f", 0, "k", {7: values})
+    assert sorted(found.pages("f", 0, "k", range(9))) == [2, 4, 5, 7], "the least recently used goes"
+    found.put("b", 0, "id", "B", 1_500)
+    assert sorted(found.pages("f", 0, "k", range(9))) == [7]
+    found.put("c", 0, "id", "C", 590)
+    assert (found.pages("f", 0, "k", range(9)), found.bytes) == ({}, 2_100)
+    found.put_pages("f", 0, "k", {7: values})
+    assert not found.pages("f", 0, "k", [7]), "no column goes for a page"
+    assert [found.get(name, 0, "id") for name in "abc"] == ["A", "B", "C"]
+    found.clear()
+    found.put_pages("f", 0, "k", {7: values})
+    found.clear()
+    assert (found.pages("f", 0, "k", [7]), found.bytes) == ({}, 0)
+
+
 def test_a_column_that_is_held_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "rows.parquet"
     schema = pa.schema([pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})])

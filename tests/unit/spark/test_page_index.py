@@ -15,6 +15,7 @@ from firn.changes.decode.types import Column, Type
 from firn_spark.files import page_index, values
 from firn_spark.files.compact_thrift import Reader, binary
 from firn_spark.files.row_group import RowGroup
+from firn_spark.tables.held_columns import HeldColumns
 from firn_spark.tables.objects import DataFile
 
 ROWS = 30_000
@@ -97,6 +98,31 @@ def test_some_rows_are_those_of_whole_columns(options: dict[str, Any]) -> None:
             shuffled = pa.array([count - 1, 0, 5, 0], pa.int64())
             found = RowGroup(file, group, {"id": "id"}).taken("id", shuffled)
             assert found.to_pylist() == [first + one - 100 for one in shuffled.to_pylist()]
+
+
+@pytest.mark.parametrize("options", WAYS)
+@pytest.mark.parametrize("most", [1 << 30, 60_000], ids=["held", "some held"])
+def test_pages_that_are_held_have_the_rows_that_they_had(options: dict[str, Any], most: int) -> None:
+    dice = random.Random(3)
+    with file_of(**options) as file:
+        file.path, file.held = "f", HeldColumns(most)
+        whole = {group: file.read_row_group(group) for group in (0, 1)}
+        for _ in range(4):
+            for group, name in ((group, name) for group in (0, 1) for name in NAMES):
+                places = pa.array(dice.sample(range(len(whole[group])), 7), pa.int64())  # in no order
+                for again in range(2):
+                    before = file.asked
+                    found = page_index.of_rows(file, group, name, places)
+                    if found is None:
+                        continue
+                    assert found.type == whole[group][name].type
+                    assert repr(found.to_pylist()) == repr(whole[group][name].take(places).to_pylist()), name
+                    assert file.held.bytes <= most
+                    assert not again or most < 1 << 30 or file.asked == before, "read once"
+        for wanted in ([400], [400, 7_777], [7_777]):
+            places = RowGroup(file, 0, {"id": "id"}).candidates(KEYS[:1], [pa.array(wanted)])
+            assert places is not None
+            assert places.to_pylist() == [one + 100 for one in wanted]
 
 
 @pytest.mark.parametrize("options", WAYS)

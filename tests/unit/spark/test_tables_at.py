@@ -46,7 +46,7 @@ def files(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     asked: list[tuple[str, ...]] = []
 
     def rows_with(
-        _: Any, table: Looked, wanted: Any, columns: Sequence[Column], *, where: bool = False, held: object = None
+        _: Any, table: Looked, wanted: Any, columns: Sequence[Column], *, where: bool = False, **_held: object
     ) -> Any:
         found = table.rows
         assert wanted.values  # in the types that files are searched by

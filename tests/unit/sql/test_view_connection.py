@@ -47,3 +47,27 @@ def test_a_query_that_does_not_end_is_broken_off() -> None:
         failures("web.a"),
     ):
         connection.execute(endless).fetchall()
+
+
+def test_the_next_connection_sees_nothing_of_the_one_before() -> None:
+    with connected() as before:
+        before.execute("CREATE TEMP TABLE t AS SELECT 1 AS a")
+        before.execute("SET TimeZone = 'Asia/Tokyo'")
+        with connected() as beside, pytest.raises(duckdb.CatalogException, match="t does not exist"):
+            beside.execute("FROM t")
+    with connected() as after:
+        assert after.execute("SELECT current_setting('TimeZone')").fetchall() == [("UTC",)]
+        assert after.execute("SELECT count(*) FROM duckdb_tables()").fetchall() == [(0,)]
+
+
+def test_what_fails_is_not_opened_again() -> None:
+    with connected() as first:
+        folder = first.execute("SELECT current_setting('temp_directory')").fetchall()
+    with connected() as again:
+        assert again.execute("SELECT current_setting('temp_directory')").fetchall() == folder
+    with pytest.raises(duckdb.Error), connected() as failing:
+        failing.execute("SELECT error('no')").fetchall()
+    with connected() as other:
+        assert other.execute("SELECT current_setting('temp_directory')").fetchall() != folder
+        with connected(memory=60_000_000) as small:
+            assert small.execute("SELECT current_setting('memory_limit')").fetchall() == [("57.2 MiB",)]

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
 import duckdb
@@ -20,32 +21,80 @@ LONGEST_SECONDS: Final = 1_800.0  # commits wait for a view's query
 _LOOK_SECONDS: Final = 0.2
 
 
-@contextmanager
-def connected(memory: int = MEMORY, disk: int = DISK, seconds: float = LONGEST_SECONDS) -> Iterator[Connection]:
-    """A DuckDB whose tables may be larger than memory, and that opens no file but its own. What it computes after so
-    many seconds, or with so many bytes on disk, is broken off. It is gone afterwards, with all that it has written."""
-    with tempfile.TemporaryDirectory(prefix="firn-view-") as folder:
+@dataclass(frozen=True)
+class _Database:
+    """A DuckDB that one connection after the other is opened in, and the folder that it may write to."""
+
+    memory: int
+    folder: "tempfile.TemporaryDirectory[str]"
+    first: Connection
+
+    @classmethod
+    def opened(cls, memory: int) -> "_Database":
+        folder = tempfile.TemporaryDirectory(prefix="firn-view-")
         settings: dict[str, Any] = {
-            "threads": os.cpu_count() or 1, "memory_limit": f"{memory}B", "temp_directory": folder,
+            "threads": os.cpu_count() or 1, "memory_limit": f"{memory}B", "temp_directory": folder.name,
             "python_enable_replacements": False, "preserve_insertion_order": False,
             "autoload_known_extensions": False, "autoinstall_known_extensions": False,
         }  # fmt: skip
-        connection = duckdb.connect(":memory:", config=settings)
-        done = threading.Event()
-        watch = threading.Thread(
-            target=_break_off, args=(connection, done, time.monotonic() + seconds, folder, disk), daemon=True
-        )
-        watch.start()
-        try:
-            connection.execute("SET enable_external_access = false")  # it goes on using its own folder
-            connection.execute("SET TimeZone = 'UTC'")
-            # As a pipeline's: a cast would fail for rows that another condition keeps out.
-            connection.execute(f"SET disabled_optimizers = '{NOT_OPTIMIZED}'")
-            yield connection
-        finally:
-            done.set()
-            watch.join()
-            connection.close()
+        first = duckdb.connect(":memory:", config=settings)
+        first.execute("SET enable_external_access = false")  # it goes on using its own folder
+        # As a pipeline's: a cast would fail for rows that another condition keeps out.
+        first.execute(f"SET disabled_optimizers = '{NOT_OPTIMIZED}'")
+        return cls(memory, folder, first)
+
+    def close(self) -> None:
+        """It is gone, with all that it has written."""
+        self.first.close()
+        self.folder.cleanup()
+
+
+# The one that was used last, by process: a fork can't use its parent's, nor close it. To open another one takes as long
+# as the whole query of a small view.
+_idle: dict[int, _Database] = {}
+_taking = threading.Lock()
+
+
+def _taken(memory: int) -> _Database:
+    with _taking:
+        found = _idle.get(os.getpid())
+        if found is not None and found.memory == memory:
+            return _idle.pop(os.getpid())
+    return _Database.opened(memory)
+
+
+def _left(database: _Database) -> None:
+    """The next connection is opened in it, unless something of it is still on disk."""
+    if _size(database.folder.name):
+        database.close()
+        return
+    with _taking:
+        other, _idle[os.getpid()] = _idle.get(os.getpid()), database
+    if other is not None:
+        other.close()
+
+
+@contextmanager
+def connected(memory: int = MEMORY, disk: int = DISK, seconds: float = LONGEST_SECONDS) -> Iterator[Connection]:
+    """A DuckDB whose tables may be larger than memory, and that opens no file but its own. What it computes after so
+    many seconds, or with so many bytes on disk, is broken off. Its tables are gone afterwards; and all of it, if
+    something failed."""
+    database = _taken(memory)
+    connection = database.first.cursor()
+    done = threading.Event()
+    over = (time.monotonic() + seconds, database.folder.name, disk)
+    watch = threading.Thread(target=_break_off, args=(connection, done, *over), daemon=True)
+    watch.start()
+    whole = False
+    try:
+        connection.execute("SET TimeZone = 'UTC'")
+        yield connection
+        whole = True
+    finally:
+        done.set()
+        watch.join()
+        connection.close()
+        (_left if whole else _Database.close)(database)
 
 
 def _break_off(connection: Connection, done: threading.Event, end: float, folder: str, disk: int) -> None:
