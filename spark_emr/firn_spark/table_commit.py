@@ -52,6 +52,7 @@ class RangeContext:
     letters  whether dead letters are written: those of a table that is not the live one are there already
     progress  who is told how far they are
     joined   the snapshots of other tables that rows are joined with, by pipeline; None: the newest ones
+    upto     the last epoch of which changes count, where these are a part of what was read; None: all
     """
 
     spark: SparkSession
@@ -66,6 +67,11 @@ class RangeContext:
     letters: bool = True
     progress: RangeProgress = field(default_factory=silent)
     joined: By | None = None
+    upto: int | None = None
+
+    def up_to(self, epoch: int) -> "RangeContext":
+        """The same of the epochs up to this one."""
+        return replace(self, epochs={n: one for n, one in self.epochs.items() if n <= epoch}, last=epoch, upto=epoch)
 
 
 @dataclass
@@ -214,6 +220,8 @@ class Engine(Protocol):
         """Reads the changes by the table's plan (`one.read`, which `commit` then takes): which are dead letters. Raises
         as `commit`."""
 
-    def told(self, target: Target, above: int, without: frozenset[ChangeId]) -> Mapping[str, TableFacts]:
-        """What the target's changes in epochs above `above`, but for these, say of their columns
+    def told(
+        self, target: Target, above: int, without: frozenset[ChangeId], upto: int | None
+    ) -> Mapping[str, TableFacts]:
+        """What the target's changes in epochs above `above` and up to `upto`, but for these, say of their columns
         (settled_plan.Judge.told). Raises as `commit`."""

@@ -143,11 +143,12 @@ def decide_by_columns(
     placed: pa.Array,
     gaps: Sequence[str],
     ahead: Collection[str] = (),
+    most: int = sys.maxsize,
 ) -> ShardedDecision:
     """What becomes of all keys, if nothing is truncated. `placed`: the shard that each change of `changes.whole` tells,
     `gaps`: those that the others by columns tell; `ahead`: the shards that are not as the cut has them. Raises what the
-    look-ups raise, and InTwoShards."""
-    found = decide_keys(changes, memory, lookup, one_by_one=False, most=sys.maxsize)
+    look-ups raise, InTwoShards, and TooMany for more than `most` that are decided one by one."""
+    found = decide_keys(changes, memory, lookup, one_by_one=False, most=most)
     rows, columns = found.rows, None
     if found.columns is not None:
         numbers = whole(found.columns.rows["_number"])

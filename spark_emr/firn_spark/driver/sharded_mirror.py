@@ -27,7 +27,7 @@ from firn.tables.outcome import Outcome
 from firn.tables.shard_cut import At
 from firn.tables.shard_names import SHARD_PASSED, SHARDS_AT
 from firn.tables.table_state import EPOCH, HELD_IDS
-from firn_spark.driver import shard_tenants
+from firn_spark.driver import shard_parts, shard_tenants
 from firn_spark.driver.shard_passages import DecidedKeys, MovedRows, RowMover, ShardFiles, Source
 from firn_spark.driver.shard_tables import (
     MOST_EMPTIED,
@@ -51,7 +51,7 @@ from firn_spark.files import row_lookup
 from firn_spark.files.retyped_files import retype_columns
 from firn_spark.files.write import data_files, layout_of
 from firn_spark.merge import mirror_commit as by_rows
-from firn_spark.merge.decision import Changes, DecidedRows
+from firn_spark.merge.decision import Changes, DecidedRows, check_odd
 from firn_spark.merge.decision import Decision as Written
 from firn_spark.merge.delete_memory import DeleteMemory
 from firn_spark.merge.earlier import is_retyped
@@ -81,6 +81,7 @@ class ShardedMirror:
         self._former: dict[TableName, ShardRows] = {}
         self._passed: Mapping[str, MovedRows] = {}
         self._rows = {shard.place: rows_of(one, shard, self._key, memory) for shard in self._shards()}
+        self._ahead = [rows.shard for rows in self._rows.values() if rows.shard.ahead]
 
     def _shards(self) -> list[ShardTable]:
         """All of them, with the columns that they have in other types than the whole rewritten."""
@@ -97,7 +98,7 @@ class ShardedMirror:
         return self._rows[self._one.target.name]
 
     def decide(self) -> ShardedDecision:
-        """What becomes of all keys. Raises as the look-ups, and TerminalError."""
+        """What becomes of all keys. Raises as the look-ups, TerminalError and InParts."""
         one, changes = self._one, self._changes
         if changes.truncates:
             self._check_truncate()
@@ -105,15 +106,22 @@ class ShardedMirror:
         at_the_cut = {one.shard.before: one for one in self._rows.values() if one.shard.before is not None}
         ground = ShardedGround(at_the_cut, _Memory(self), self._maps.before.map, names)
         try:
-            return self._by_columns(ground) if self._are_plain() else self._by_rows(ground)
-        except ForeignFiles:
-            if not self._ahead:
-                raise
-            return self._by_rows(ground)  # what is past is not rewritten: Spark reads it then
+            return shard_parts.at_once(one, partial(self._decided, ground))
         except InTwoShards as why:
             raise TerminalError(
                 f"{one.target.name}: {why}; take one of them away, it was not Firn that wrote both"
             ) from why
+
+    def _decided(self, ground: ShardedGround, most: int) -> ShardedDecision:
+        if self._are_plain():
+            try:
+                return self._by_columns(ground, most)
+            except ForeignFiles:
+                if not self._ahead:
+                    raise
+        # With those of a cut, too: what is past is not rewritten, but read by Spark.
+        check_odd(self._changes.seen.changes, most)
+        return self._by_rows(ground)
 
     def _are_plain(self) -> bool:
         """Whether columns can decide: the shards stay where they are, no truncate matters, what changes leave out they
@@ -127,11 +135,7 @@ class ShardedMirror:
         earlier = ((one.table, one.at) for one in self._ahead)
         return not any(table and at and is_retyped(spark, table, at.snapshot, self._key) for table, at in earlier)
 
-    @property
-    def _ahead(self) -> list[ShardTable]:
-        return [rows.shard for rows in self._rows.values() if rows.shard.ahead]
-
-    def _by_columns(self, ground: ShardedGround) -> ShardedDecision:
+    def _by_columns(self, ground: ShardedGround, most: int) -> ShardedDecision:
         changes, columns, shards = self._changes, self._one.decoding.columns, self._maps.after.map
         placed, gaps = (places_in_columns(part, shards, columns) for part in (changes.whole, changes.gaps))
         tables = {one.shard.name: one.shard.table for one in self._rows.values() if one.shard.table is not None}
@@ -145,7 +149,7 @@ class ShardedMirror:
             self._one.context.config.lanes,
         )  # fmt: skip
         gaps = pc.unique(gaps).to_pylist()
-        return decide_by_columns(changes, self._memory, lookup, shards, placed, gaps, earlier.keys())
+        return decide_by_columns(changes, self._memory, lookup, shards, placed, gaps, earlier.keys(), most)
 
     def _by_rows(self, ground: ShardedGround) -> ShardedDecision:
         one, told, floor = self._one, as_rows(self._changes), self._memory.said.floor
