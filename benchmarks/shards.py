@@ -1,22 +1,26 @@
 """What a hot table of several shards costs to commit, beside the same table in one, and in two lanes. JSON lines.
 
-    python -m benchmarks.shards [--rows 1000000] [--events 200000] [--count 8] [--lanes 2] [--runs 6] [--without plain]
-        [--parts] [--wait 0]
+    python -m benchmarks.shards [--rows 1000000] [--events 200000] [--epochs 1] [--count 8] [--lanes 2] [--runs 6]
+        [--with small ahead rows] [--without plain] [--parts] [--wait 0]
 
-All cases are runs of one warm session: the commit job on one sealed epoch, each run on the tables as they were, in
+All cases are runs of one warm session: the commit job on so many sealed epochs, each run on the tables as they were, in
 turns, and what counts are the ratios within a turn. `shards` is the accounts of the other suites by `hash(id)` in so
-many tables and the rest, `lanes` the same committed in lanes; the rows of all of them together are checked against what
-DuckDB replays. `--parts`: of each run with shards, how often its parts come and what they take: seconds, CPU seconds of
-their threads, and of all processes meanwhile. benchmarks/hot_table.py reckons with them. `--wait`: each commit takes so
-many seconds more, as where a catalog and a storage answer from afar.
+many tables and the rest, `lanes` the same committed in lanes, `small` in parts of at most 100,000 changes. Of `ahead` a
+job of the first half of the epochs died once half of the shards were committed, and what is told is the job after it;
+`rows` is the same in such parts, and one by one where a shard is ahead. `peak` is the most megabytes that the job's
+Python process held, without its readers. The rows of all shards together are checked against what DuckDB replays.
+`--parts`: of each run with shards, how often its parts come and what they take: seconds, CPU seconds of their threads,
+and of all processes meanwhile. benchmarks/hot_table.py reckons with them. `--wait`: each commit takes so many seconds
+more, as where a catalog and a storage answer from afar.
 """
 
 import argparse
 import json
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
@@ -31,6 +35,7 @@ from firn.changes.decode.types import Column, Type
 from firn.changes.metadata_columns import MIRROR_METADATA, POSITION, TIME
 from firn.changes.placement.shard_values import HASHES
 from firn.changes.positions import WIDTH
+from firn.commit import range_parts
 from firn.config.model import TableRule
 from firn.config.reader import parse
 from firn.tables import shard_cut
@@ -128,42 +133,77 @@ class Cases:
     what its parts take."""
 
     def __init__(
-        self, session: SparkSession, rows: int, events: int, count: int, lanes: int, *, in_parts: bool = False
+        self, session: SparkSession, rows: int, events: int, epochs: int, count: int, lanes: int, *, in_parts: bool
     ) -> None:
         data = CACHE / "data"
         source, changes = small_load.base(data, rows), small_load.events(data, rows, events)
         self.expected = reference.expected(source, changes)
-        self._session, self._count, self._in_parts = session, count, in_parts
+        self._session, self._count, self._epochs, self._in_parts = session, count, epochs, in_parts
 
-        def bodies() -> Iterator[Iterator[bytes]]:
-            yield (line for file in sorted(changes.glob("*.ndjson")) for line in file.open("rb"))
+        def staged(name: str, text: str) -> Path:
+            lines = (line for file in sorted(changes.glob("*.ndjson")) for line in file.open("rb"))
+            bodies = (islice(lines, -(-events // epochs)) for _ in range(epochs))
+            return firn_case.stage(f"{changes.name}{name}{f'-epochs-{epochs}' if epochs > 1 else ''}", bodies, text)
 
         self._staged = {
-            "plain": firn_case.stage_files(changes, 1),
-            "shards": firn_case.stage(f"{changes.name}-shards-{count}", bodies(), config(count)),
-            "lanes": firn_case.stage(f"{changes.name}-shards-{count}-lanes-{lanes}", bodies(), config(count, lanes)),
+            "plain": staged("", CONFIG) if epochs > 1 else firn_case.stage_files(changes, 1),
+            "shards": staged(f"-shards-{count}", config(count)),
+            "lanes": staged(f"-shards-{count}-lanes-{lanes}", config(count, lanes)),
         }
+        self._staged |= dict.fromkeys(("small", "ahead", "rows"), self._staged["shards"])
         self._bases = {
             "plain": firn_case.base(session, rows, source, source.name),
             "shards": base(session, source, count),
         }
-        self._bases["lanes"] = self._bases["shards"]
+        self._bases |= dict.fromkeys(("lanes", "small", "ahead", "rows"), self._bases["shards"])
 
     def run(self, who: str, n: int) -> dict[str, Any]:
         """One commit. -> what the job says of it."""
         lake = spark.restored(self._session, self._bases[who], CACHE / "runs" / f"shards-{who}-{n}")
         staging = firn_case.link_staging(self._staged[who], lake)
         with ExitStack() as stack:
+            if who in ("small", "rows"):
+                stack.enter_context(patch.multiple(range_parts, MOST_EVENTS=100_000, BYTES_OF_AN_EVENT=1_000))
+            if who in ("ahead", "rows"):
+                died(partial(firn_case.commit_epochs, lake, staging, 1, -(-self._epochs // 2)), self._count // 2)
+            if who == "rows":
+                of_mirror = sharded_mirror.ShardedMirror
+                plain = of_mirror._are_plain
+                stack.enter_context(patch.object(of_mirror, "_are_plain", lambda one: not one._ahead and plain(one)))
             of = stack.enter_context(parts()) if self._in_parts and who != "plain" else {}
             began = time.perf_counter()
-            cpu, lines = pairs.timed(partial(firn_case.commit_epochs, lake, staging, 1, 1))
-        told = {"who": who, "seconds": round(time.perf_counter() - began, 2), "cpu": round(cpu, 2)}
+            Path("/proc/self/clear_refs").write_text("5")
+            cpu, lines = pairs.timed(partial(firn_case.commit_epochs, lake, staging, 1, self._epochs))
+        told = {"who": who, "seconds": round(time.perf_counter() - began, 2), "cpu": round(cpu, 2), "peak": peak()}
         told |= {"by": next((one["way"]["by"] for one in lines if "way" in one), None), **firn_case.told(lines)}
         told |= {"parts": of} if of else {}
         names = None if who == "plain" else tables(self._count)
         told["right"] = reference.digest_of({**lake.table, "names": names}) == self.expected
         print(json.dumps(told), flush=True)
         return told
+
+
+def peak() -> int:
+    """The most megabytes that this process has held since it was told to forget."""
+    told = Path("/proc/self/status").read_text().partition("VmHWM:")[2]
+    return int(told.split()[0]) // 1024
+
+
+class _Died(BaseException):
+    pass
+
+
+def died(job: Callable[[], Any], commits: int) -> None:
+    """A job that dies once it has committed so many shards."""
+    real, left = fence.commit, count(commits, -1)
+
+    def dying(*args: Any) -> None:
+        if next(left) <= 0:
+            raise _Died
+        real(*args)
+
+    with patch.object(fence, "commit", dying), suppress(_Died):
+        job()
 
 
 def waiting(seconds: float, what: Callable[..., None], *args: Any) -> None:
@@ -177,25 +217,26 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--rows", type=int, default=1_000_000)
     arguments.add_argument("--events", type=int, default=200_000)
+    arguments.add_argument("--epochs", type=int, default=1)
     arguments.add_argument("--count", type=int, default=8)
     arguments.add_argument("--lanes", type=int, default=2)
     arguments.add_argument("--runs", type=int, default=6)
+    arguments.add_argument("--with", dest="more", nargs="*", default=(), choices=("small", "ahead", "rows"))
     arguments.add_argument("--without", nargs="*", default=(), choices=("plain", "lanes"))
     arguments.add_argument("--parts", action="store_true")
     arguments.add_argument("--wait", type=float, default=0.0, help="seconds")
     given = arguments.parse_args()
     if given.wait:
         fence.commit = partial(waiting, given.wait, fence.commit)
-    cases = Cases(spark.start(), given.rows, given.events, given.count, given.lanes, in_parts=given.parts)
-    found: dict[str, list[dict[str, Any]]] = {
-        who: [] for who in ("plain", "shards", "lanes") if who not in given.without
-    }
+    cases = Cases(spark.start(), given.rows, given.events, given.epochs, given.count, given.lanes, in_parts=given.parts)
+    every = ("plain", "shards", "lanes", *given.more)
+    found: dict[str, list[dict[str, Any]]] = {who: [] for who in every if who not in given.without}
     for n in range(given.runs + 1):
         for who in found if n % 2 else reversed(found):
             told = cases.run(who, n)
             if n:
                 found[who].append(told)
-    for who, other in (("shards", "plain"), ("lanes", "shards")):
+    for who, other in (("shards", "plain"), ("lanes", "shards"), ("shards", "small"), ("ahead", "rows")):
         for of in ("seconds", "cpu") if who in found and other in found else ():
             by = sorted(mine[of] / its[of] for mine, its in zip(found[who], found[other], strict=True))
             print(json.dumps({f"{who} by {other}": of, "ratios": [round(one, 2) for one in by]}), flush=True)

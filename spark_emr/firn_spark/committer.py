@@ -12,7 +12,7 @@ from firn.errors import TransientError
 from firn.tables import map_in_log, shard_cut
 from firn.tables.batch_facts import TableFacts
 from firn.tables.failures import Failure
-from firn.tables.outcome import Outcome
+from firn.tables.outcome import Outcome, joined
 from firn.tables.planning import changed
 from firn.tables.routing import Target
 from firn.tables.settled_plan import settled
@@ -21,7 +21,7 @@ from firn_spark import vended_keys
 from firn_spark.failures import failure_of, was_overtaken
 from firn_spark.files.retyped_files import finish_retype, retype_columns
 from firn_spark.merge.facts_table import facts_beside
-from firn_spark.not_eligible import ForeignFiles, Unfit
+from firn_spark.not_eligible import ForeignFiles, InParts, Unfit
 from firn_spark.pipelines.joined_table import joined_tables
 from firn_spark.table_commit import Engine, RangeContext, TableCommit
 from firn_spark.tables import foreign_files
@@ -38,10 +38,13 @@ _MOST_NAMED = 500  # characters of columns' names in a log line
 class _Reader:
     """A settled_plan.Judge: the engine, for one table. `one`: as it was read last, None if it was not."""
 
-    def __init__(self, engine: Engine, target: Target, above: int, begun: Callable[[Planned], TableCommit]) -> None:
+    def __init__(
+        self, engine: Engine, target: Target, above: int, upto: int | None, begun: Callable[[Planned], TableCommit]
+    ) -> None:
         self._engine = engine
         self._target = target
         self._above = above
+        self._upto = upto
         self._begun = begun
         self.one: TableCommit | None = None
 
@@ -51,7 +54,7 @@ class _Reader:
         return self._engine.rejected(self.one)
 
     def told(self, without: Collection[ChangeId]) -> Mapping[str, TableFacts]:
-        return self._engine.told(self._target, self._above, frozenset(without))
+        return self._engine.told(self._target, self._above, frozenset(without), self._upto)
 
     def close(self) -> None:
         """Lets go of what was read."""
@@ -72,6 +75,7 @@ class Committer:
         self._otherwise = otherwise
         self._seen = dict(context.seen)  # the progress that a table had when this job looked first
         self._buried: dict[TableName, dict[str, dict[str, int]]] = {}  # new dead letters of a try that failed
+        self._parts: dict[TableName, list[Outcome]] = {}  # what was committed first (InParts), over all tries
 
     def commit(self, target: Target, above: int = 0) -> Outcome:
         """Brings the table up to the range's last epoch, with the epochs above `above` that it lacks. Never raises: a
@@ -83,7 +87,22 @@ class Committer:
         return outcome
 
     def once(self, target: Target, above: int = 0) -> Outcome:
-        """The same in one try, which raises. Files that are not read here are rewritten first."""
+        """The same in one try, which raises; in parts, if the engine says so."""
+        while True:
+            try:
+                return joined([*self._parts.get(target.name, ()), self._rewriting(target, above)])
+            except InParts as why:
+                self._parts.setdefault(target.name, []).append(self._part(target, above, why.upto))
+                above = why.upto
+
+    def _part(self, target: Target, above: int, upto: int) -> Outcome:
+        """The changes up to an epoch."""
+        other = self._otherwise
+        otherwise = None if other is None else lambda _, above: other(target, above)
+        return Committer(self._context.up_to(upto), self._engine, otherwise).once(target.up_to(upto), above)
+
+    def _rewriting(self, target: Target, above: int) -> Outcome:
+        """All of them. Files that are not read here are rewritten first."""
         count = 0
         for left in reversed(range(_REWRITES + 1)):
             try:
@@ -143,7 +162,7 @@ class Committer:
         def begun(plan: Planned) -> TableCommit:
             return TableCommit(self._context, target, table, plan, above, outcome)
 
-        reader = _Reader(self._engine, target, above, begun)
+        reader = _Reader(self._engine, target, above, self._context.upto, begun)
         try:
             self._committed(target.above(progress), table, reader, above, outcome)
         except Exception:
@@ -155,7 +174,7 @@ class Committer:
 
     def _committed(self, target: Target, table: Table | None, reader: _Reader, above: int, outcome: Outcome) -> None:
         spark, tables, state = self._context.spark, self._context.tables, table.state if table else None
-        exact = all(n > above for n in self._context.epochs)
+        exact = self._context.upto is None and all(n > above for n in self._context.epochs)
         joined = partial(joined_tables, spark, tables, self._context.joined)
         feeds = plan_feeds(target, self._context.config, state, joined) if target.feeds else None
         plan = feeds.planned if feeds else settled(target, self._context.config, state, reader, exact=exact)

@@ -12,6 +12,19 @@ class Unfit(Exception):
     is the failure of the table."""
 
 
+class TooMany(Unfit):
+    """More changes than are decided one by one at once."""
+
+
+class InParts(Exception):
+    """Of a table of several shards the changes up to the epoch `upto` are to be committed first, and then the others:
+    nothing was committed."""
+
+    def __init__(self, upto: int) -> None:
+        super().__init__(f"the changes up to epoch {upto} go first")
+        self.upto = upto
+
+
 class ForeignFiles(Unfit):
     """Data files (`paths`) that others wrote, and that only Spark reads as the table's: nothing was committed. Spark
     writes them again (tables.foreign_files), and then all of it is tried once more."""

@@ -56,6 +56,7 @@ class RangeContext:
     progress  who is told how far they are
     joined   the snapshots of other tables that rows are joined with, by pipeline; None: the newest ones
     staging  URL of the staging area, in which no tables lie; "": nobody asks
+    upto     the last epoch of which changes count, where these are a part of what was read; None: all
     """
 
     spark: SparkSession
@@ -71,10 +72,15 @@ class RangeContext:
     progress: RangeProgress = field(default_factory=silent)
     joined: By | None = None
     staging: str = ""
+    upto: int | None = None
 
     def address(self, warehouse: str) -> str:
         """Where a warehouse is, by its name, "" for the deployment's own. Raises as address_of."""
         return address_of(warehouse, self.warehouse, self.staging, os.environ)
+
+    def up_to(self, epoch: int) -> "RangeContext":
+        """The same of the epochs up to this one."""
+        return replace(self, epochs={n: one for n, one in self.epochs.items() if n <= epoch}, last=epoch, upto=epoch)
 
 
 @dataclass
@@ -226,6 +232,8 @@ class Engine(Protocol):
         """Reads the changes by the table's plan (`one.read`, which `commit` then takes): which are dead letters. Raises
         as `commit`."""
 
-    def told(self, target: Target, above: int, without: frozenset[ChangeId]) -> Mapping[str, TableFacts]:
-        """What the target's changes in epochs above `above`, but for these, say of their columns
+    def told(
+        self, target: Target, above: int, without: frozenset[ChangeId], upto: int | None
+    ) -> Mapping[str, TableFacts]:
+        """What the target's changes in epochs above `above` and up to `upto`, but for these, say of their columns
         (settled_plan.Judge.told). Raises as `commit`."""

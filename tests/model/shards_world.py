@@ -168,12 +168,14 @@ class World:
 
 @dataclass
 class Worker:
-    """One job of a lane. `held`: the snapshots that it knows of; `progress`: of those that cuts name, by table."""
+    """One job of a lane. `held`: the snapshots that it knows of; `progress`: of those that cuts name, by table;
+    `dice`: in which parts it commits."""
 
     world: World
     lane: int
     count: int
     upto: int
+    dice: random.Random
     held: set[int] = field(default_factory=set)
     progress: dict[tuple[str, int], int] = field(default_factory=dict)
 
@@ -187,12 +189,15 @@ class Worker:
                 return
             span = spans(cut.version, named)[0]
             shards, last = world.maps[span.version], span.epochs[-1]
+            if self.count == 1:  # as many epochs of it at once as it likes, but no fewer than a shard has already
+                ahead = yield lambda: max((one.current.progress for one in world.tables.values()), default=0)
+                last = max(self.dice.choice(span.epochs), min(ahead, last))
             found = yield from self._ground(cut, world.maps[cut.version], last)
             if found is None:
                 return
             decision = self._decided(found, shards, cut.n, last)
             deleted = {one.key for one in world.known(last)[len(world.known(cut.n)) :] if one.op == "d"}
-            facts = [(n, one) for n in span.epochs for one in world.epochs[n - 1][0] if is_fact(one)]
+            facts = [(n, one) for n in span.epochs if n <= last for one in world.epochs[n - 1][0] if is_fact(one)]
             yield lambda facts=facts: world.facts.extend(facts)  # type: ignore[misc]
             taken = [(last, (key, row)) for held in found.shards.values() for key, row in held.rows(deleted).items()]
             yield lambda taken=taken: world.gone.extend(taken)  # type: ignore[misc]

@@ -30,7 +30,7 @@ class Jobs:
         self.living: list[tuple[Worker, Job, Any]] = []
 
     def start(self, lane: int, count: int, upto: int) -> None:
-        worker = Worker(self.world, lane, count, upto)
+        worker = Worker(self.world, lane, count, upto, self.dice)
         job = worker.run()
         self.living.append((worker, job, next(job)))
 

@@ -20,6 +20,7 @@ from firn.tables.planning import ColumnPlan
 from firn.tables.routing import Target, all_of
 from firn.tables.table_plan import with_schemas
 from firn.tables.table_state import are_several, by_number
+from firn_spark.driver import shard_parts
 from firn_spark.driver.sharded_mirror import ShardedMirror
 from firn_spark.driver.staged_changes import Part, Staged
 from firn_spark.driver.staged_log import StagedLog
@@ -66,12 +67,14 @@ class DriverEngine:
         one.read = read = self._appended(one)
         return read.bad
 
-    def told(self, target: Target, above: int, without: frozenset[ChangeId]) -> Mapping[str, TableFacts]:
+    def told(
+        self, target: Target, above: int, without: frozenset[ChangeId], upto: int | None
+    ) -> Mapping[str, TableFacts]:
         """As Engine says."""
-        return self._staged.told(target.sources, above, without)
+        return self._staged.told(target.sources, above, without, upto)
 
     def _mine(self, one: TableCommit) -> Part:
-        return self._staged.of(one.target.sources, one.above)
+        return self._staged.of(one.target.sources, one.above, one.context.upto)
 
     def _appended(self, one: TableCommit) -> "_Appended":
         found = self._mine(one).split(one.appending, one.decoding, MOST_ODD)
@@ -226,11 +229,13 @@ def log_of(one: TableCommit, back: Callable[[Target], StagedLog]) -> Log:
 
 
 def _changes(one: TableCommit, mine: Part) -> Changes:
-    """The changes decoded: the plain ones by columns and the others by rows, or all by rows. Raises Unfit."""
-    source, decoding = one.target.fed[0], one.decoding
-    # No slices would take what this process does not.
-    most = MOST_ODD if one.target.rule.shard is None else mine.count
-    split = mine.split(column_decoder.MirrorColumns(), decoding, most)
+    """The changes decoded: the plain ones by columns and the others by rows, or all by rows. Raises Unfit, InParts."""
+    source, decoding, columns = one.target.fed[0], one.decoding, column_decoder.MirrorColumns()
+    if one.target.rule.shard is None:
+        split = mine.split(columns, decoding, MOST_ODD)
+    else:  # no slices would take what this process does not
+        shard_parts.cut_where_known(one)
+        split = shard_parts.at_once(one, lambda most: mine.split(columns, decoding, most))
     return Changes(split.plain, split.odd.to_pylist(), decoding, source)
 
 

@@ -136,27 +136,29 @@ class Spread(Said):
             self.counts += one.counts
             self.said += one.said
 
-    def of(self, sources: Sequence[str], above: int = 0) -> Part:
+    def of(self, sources: Sequence[str], above: int = 0, upto: int | None = None) -> Part:
         """As Staged says; the answers raise Unfit if a process died."""
 
-        def raw(upto: bytes | None) -> pa.Table:
-            together = pa.concat_tables(self._each(_raw, sources, above, upto))
+        def raw(high: bytes | None) -> pa.Table:
+            together = pa.concat_tables(self._each(_raw, sources, above, upto, high))
             return together.take(pa.compute.sort_indices(together["epoch"])) if len(sources) > 1 else together
 
         def split(columns: Columns, decoding: Decoding, most: int) -> Split:
             with TemporaryDirectory(prefix="firn-") as folder:
                 keys = vended_keys.planned()  # of other tables, whose rows these are joined with
-                answers = self._each(_split, folder, sources, above, columns, decoding, most, keys)
+                answers = self._each(_split, folder, sources, above, upto, columns, decoding, most, keys)
                 # Memory that is mapped outlives its file.
                 plain = [pa.ipc.open_file(pa.memory_map(file)).read_all() for file, _ in answers]
-            too_many(sum(map(len, plain)), sum(one.nbytes for one in plain), self.count(sources, above))
+            too_many(sum(map(len, plain)), sum(one.nbytes for one in plain), self.count(sources, above, upto))
             return Split(pa.concat_tables(plain), pa.concat_tables(odd for _, odd in answers))
 
-        return Part(self.count(sources, above), raw, split)
+        return Part(self.count(sources, above, upto), raw, split)
 
-    def told(self, sources: Sequence[str], above: int, without: frozenset[ChangeId]) -> Mapping[str, TableFacts]:
+    def told(
+        self, sources: Sequence[str], above: int, without: frozenset[ChangeId], upto: int | None = None
+    ) -> Mapping[str, TableFacts]:
         """As Staged says. Raises Unfit if a process died."""
-        said = self._each(_said, sources, above, without)
+        said = self._each(_said, sources, above, without, upto)
         return facts_of({}, [fact for some in said for fact in some])
 
     def span(self, high: High | None) -> Span:
@@ -238,8 +240,8 @@ def _read(number: int, staging: str, batches: Sequence[SealedBatch], order: Orde
     return said
 
 
-def _raw(number: int, sources: Sequence[str], above: int, upto: bytes | None) -> pa.Table:
-    return _held[number].raw(sources, above, upto)
+def _raw(number: int, sources: Sequence[str], above: int, upto: int | None, high: bytes | None) -> pa.Table:
+    return _held[number].raw(sources, above, upto, high)
 
 
 def _split(
@@ -247,6 +249,7 @@ def _split(
     folder: str,
     sources: Sequence[str],
     above: int,
+    upto: int | None,
     columns: Columns,
     decoding: Decoding,
     most: int,
@@ -255,15 +258,17 @@ def _split(
     """Those by columns through a file: in a pipe, each byte would be copied four times."""
     vended_keys.take(keys)
     path = f"{folder}/{os.getpid()}.arrow"
-    plain, odd = _held[number].split(sources, above, columns, decoding, most)
+    plain, odd = _held[number].split(sources, above, upto, columns, decoding, most)
     with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, columns.schema(decoding)) as writer:
         for one in plain:
             writer.write_table(one)
     return path, pa.concat_tables([CHANGES.empty_table(), *odd])
 
 
-def _said(number: int, sources: Sequence[str], above: int, without: frozenset[ChangeId]) -> list[Mapping[str, Any]]:
-    return _held[number].said_without(sources, above, without)
+def _said(
+    number: int, sources: Sequence[str], above: int, without: frozenset[ChangeId], upto: int | None
+) -> list[Mapping[str, Any]]:
+    return _held[number].said_without(sources, above, without, upto)
 
 
 def _span(number: int, high: High | None) -> Span:

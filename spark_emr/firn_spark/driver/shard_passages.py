@@ -26,6 +26,7 @@ from firn.changes.placement.shard_map import ShardMap
 from firn_spark.driver.shard_places import places_of, whole
 from firn_spark.files import readable_files, row_lookup, values
 from firn_spark.files.write import Layout, NewFile, ordered, rows_of, write_rows
+from firn_spark.merge import columnar_merge as by_columns
 from firn_spark.merge.delete_memory import earlier_rows
 from firn_spark.merge.earlier import is_retyped
 from firn_spark.merge.mirror_commit import METADATA
@@ -62,10 +63,12 @@ class MovedRows:
 
 @dataclass(frozen=True)
 class DecidedKeys:
-    """The keys that are decided one by one: their rows don't pass."""
+    """The keys that are decided: their rows don't pass. `keys`: one by one; `others`: by columns, as they are found in
+    files."""
 
     key: Sequence[Column]
     keys: Collection[Key]
+    others: pa.Table | None = None
 
     @cached_property
     def _sought(self) -> list[pa.Array]:
@@ -75,6 +78,13 @@ class DecidedKeys:
     def among(self, columns: Sequence[pa.ChunkedArray]) -> pa.Array:
         """Which rows have one of the keys. `columns`: theirs (values.key_type)."""
         columns = [whole(one) for one in columns]
+        found = self._one_by_one(columns) if self.keys else pa.repeat(pa.scalar(False), len(columns[0]))
+        if not self.others:
+            return found
+        rows = pa.table(list(columns), names=self.others.column_names)
+        return pc.or_(found, whole(by_columns.among(rows, self.others)))
+
+    def _one_by_one(self, columns: Sequence[pa.Array]) -> pa.Array:
         found = pc.is_in(columns[0], value_set=self._sought[0])
         if len(self.key) == 1:
             return found
@@ -233,7 +243,7 @@ class RowMover:
     def _places_in(self, group: "_Group", left: pa.Array) -> tuple[pa.Array, pa.Array]:
         """Of each row that is left its shard by the map, and whether it passes there if that is another one."""
         place = self._places(group.column(self._shards.column, left), len(left))
-        if not self._decided.keys or not len(left):
+        if not len(left) or not (self._decided.keys or self._decided.others):
             return place, pa.repeat(pa.scalar(True), len(left))
         key = [self._keyed(group.column(one.name, left), one, len(left)) for one in self._decided.key]
         return place, pc.invert(self._decided.among(key))

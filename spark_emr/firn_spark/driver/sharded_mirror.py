@@ -18,7 +18,7 @@ from firn.changes.merge import decoded_rows
 from firn.changes.merge.decide import Before, Decided
 from firn.changes.merge.fold import Key, Row, RowChange
 from firn.changes.metadata_columns import OTHERS_ID
-from firn.changes.placement.shard_decision import Decision, InTwoShards, Passage, ShardedGround, decide_over
+from firn.changes.placement.shard_decision import InTwoShards, Passage, ShardedGround, decide_over
 from firn.config.names import TableName
 from firn.errors import TerminalError
 from firn.log import shard_maps
@@ -27,7 +27,7 @@ from firn.tables.outcome import Outcome
 from firn.tables.shard_cut import At
 from firn.tables.shard_names import SHARD_PASSED, SHARDS_AT
 from firn.tables.table_state import EPOCH, HELD_IDS
-from firn_spark.driver import shard_tenants
+from firn_spark.driver import shard_parts, shard_tenants
 from firn_spark.driver.shard_passages import DecidedKeys, MovedRows, RowMover, ShardFiles, Source
 from firn_spark.driver.shard_tables import (
     MOST_EMPTIED,
@@ -51,14 +51,17 @@ from firn_spark.files import row_lookup
 from firn_spark.files.retyped_files import retype_columns
 from firn_spark.files.write import data_files, layout_of
 from firn_spark.merge import mirror_commit as by_rows
-from firn_spark.merge.decision import Changes, DecidedRows
+from firn_spark.merge.decision import Changes, DecidedRows, check_odd
 from firn_spark.merge.decision import Decision as Written
 from firn_spark.merge.delete_memory import DeleteMemory
+from firn_spark.merge.earlier import is_retyped
 from firn_spark.merge.key_lookup import Found, Log
 from firn_spark.merge.landing import replace_all
 from firn_spark.merge.shape import Shape, shape_of
 from firn_spark.merge.survey import Survey
+from firn_spark.not_eligible import ForeignFiles
 from firn_spark.table_commit import TableCommit
+from firn_spark.tables import deletes
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.fence import LostRace
 
@@ -78,6 +81,7 @@ class ShardedMirror:
         self._former: dict[TableName, ShardRows] = {}
         self._passed: Mapping[str, MovedRows] = {}
         self._rows = {shard.place: rows_of(one, shard, self._key, memory) for shard in self._shards()}
+        self._ahead = [rows.shard for rows in self._rows.values() if rows.shard.ahead]
 
     def _shards(self) -> list[ShardTable]:
         """All of them, with the columns that they have in other types than the whole rewritten."""
@@ -94,7 +98,7 @@ class ShardedMirror:
         return self._rows[self._one.target.name]
 
     def decide(self) -> ShardedDecision:
-        """What becomes of all keys. Raises as the look-ups, and TerminalError."""
+        """What becomes of all keys. Raises as the look-ups, TerminalError and InParts."""
         one, changes = self._one, self._changes
         if changes.truncates:
             self._check_truncate()
@@ -102,31 +106,50 @@ class ShardedMirror:
         at_the_cut = {one.shard.before: one for one in self._rows.values() if one.shard.before is not None}
         ground = ShardedGround(at_the_cut, _Memory(self), self._maps.before.map, names)
         try:
-            return self._by_columns(ground) if self._are_plain() else self._by_rows(ground)
+            return shard_parts.at_once(one, partial(self._decided, ground))
         except InTwoShards as why:
             raise TerminalError(
                 f"{one.target.name}: {why}; take one of them away, it was not Firn that wrote both"
             ) from why
 
+    def _decided(self, ground: ShardedGround, most: int) -> ShardedDecision:
+        if self._are_plain():
+            try:
+                return self._by_columns(ground, most)
+            except ForeignFiles:
+                if not self._ahead:
+                    raise
+        # With those of a cut, too: what is past is not rewritten, but read by Spark.
+        check_odd(self._changes.seen.changes, most)
+        return self._by_rows(ground)
+
     def _are_plain(self) -> bool:
-        """Whether columns can decide: the shards are what the cut names and stay where they are, no truncate matters,
-        and what changes leave out they name."""
+        """Whether columns can decide: the shards stay where they are, no truncate matters, what changes leave out they
+        name, and keys are compared with what they were at the cut."""
         if self._maps.before.number != self._maps.after.number:
             return False  # rows move that no change names
-        seen, ahead = self._changes.seen, any(rows.shard.ahead for rows in self._rows.values())
+        seen, spark = self._changes.seen, self._one.context.spark
         truncated = bool(self._changes.truncates) or self._memory.said.truncated > seen.low
-        return not (ahead or truncated or OTHERS_LEFT_OUT in seen.unavailable or self._one.plan.unwritable)
+        if truncated or OTHERS_LEFT_OUT in seen.unavailable or self._one.plan.unwritable:
+            return False
+        earlier = ((one.table, one.at) for one in self._ahead)
+        return not any(table and at and is_retyped(spark, table, at.snapshot, self._key) for table, at in earlier)
 
-    def _by_columns(self, ground: ShardedGround) -> ShardedDecision:
+    def _by_columns(self, ground: ShardedGround, most: int) -> ShardedDecision:
         changes, columns, shards = self._changes, self._one.decoding.columns, self._maps.after.map
         placed, gaps = (places_in_columns(part, shards, columns) for part in (changes.whole, changes.gaps))
         tables = {one.shard.name: one.shard.table for one in self._rows.values() if one.shard.table is not None}
+        earlier = {one.name: one.at.snapshot if one.at else None for one in self._ahead}
+        # One that is there already is committed no more, and of one that strayed nothing stays.
+        brought = [one.name for one in self._ahead if one.progress < self._one.context.last and not one.strayed]
         told = placed if shards.column in ground.names else None
         spark, sources = self._one.context.spark, self._one.sources
         lookup = ShardsLookup(
-            spark, tables, self._memory, ground, sources, self._late, told, self._one.context.config.lanes
-        )
-        return decide_by_columns(changes, self._memory, lookup, shards, placed, pc.unique(gaps).to_pylist())
+            spark, tables, earlier, brought, self._memory, ground, sources, self._late, told,
+            self._one.context.config.lanes,
+        )  # fmt: skip
+        gaps = pc.unique(gaps).to_pylist()
+        return decide_by_columns(changes, self._memory, lookup, shards, placed, gaps, earlier.keys(), most)
 
     def _by_rows(self, ground: ShardedGround) -> ShardedDecision:
         one, told, floor = self._one, as_rows(self._changes), self._memory.said.floor
@@ -171,7 +194,7 @@ class ShardedMirror:
         mine = [rows for rows in others if rows.shard.name in reached and rows.shard.progress < last]
         found = {rows.shard.name: now for rows in others if (now := rows.shard.now) is not None}
         make = partial(self._ready, seen=seen, whole=whole)
-        ready = self._pass(decided.rows, make)
+        ready = self._pass(decided, make)
         with ThreadPoolExecutor(self._one.context.config.lanes) as lanes:
             begun = {rows.shard.name: lanes.submit(self._bring, rows, decided, make, ready) for rows in mine}
             try:
@@ -181,8 +204,9 @@ class ShardedMirror:
                     one.cancel()
         return found
 
-    def _pass(self, decided: Decision, make: Callable[[ShardRows], "_Ready"]) -> dict[str, "_Ready"]:
+    def _pass(self, by: ShardedDecision, make: Callable[[ShardRows], "_Ready"]) -> dict[str, "_Ready"]:
         """Writes what passes by another map. -> the shards that get or lose rows by it."""
+        decided, others = by.rows, by.columns.changed if by.columns else None
         now = {rows.shard.name: rows for rows in self._rows.values() if rows.shard.after is not None}
         told = {
             name: passage
@@ -196,7 +220,7 @@ class ShardedMirror:
             if shard.before is not None and shard.table is not None and (at := shard.snapshot_at_cut) is not None
         ]
         into = {name: ShardFiles(layout_of(one.table)) for name, one in ready.items() if told[name].sources}
-        keys = DecidedKeys(self._key, decided.rows.keys())
+        keys = DecidedKeys(self._key, decided.rows.keys(), others)
         mover = RowMover(self._one.context.spark, decided.map, self._one.plan.columns, keys, into, told)
         self._passed = mover.read(sources)
         return ready
@@ -255,9 +279,9 @@ class ShardedMirror:
             times |= each.times
         found = Found(Before(rows=known, linked=by_key.linked), rows.now.places, times, self._late, rows.now.spare)
         mine = DecidedRows(Decided(dict(step.writes), list(step.removes)), found, decided.times, decided.changes)
-        columns = decided.columns.of(name) if decided.columns else None
-        spark = self._one.context.spark
-        written = Written(self._changes.whole, columns, mine, passed.gone).write(spark, table, shape, old=False)
+        columns, gone = (decided.columns.of(name), decided.columns.gone(name)) if decided.columns else (None, {})
+        spark, gone = self._one.context.spark, deletes.together((passed.gone, gone))
+        written = Written(self._changes.whole, columns, mine, gone).write(spark, table, shape, old=False)
         return replace(written, files=[*written.files, *data_files(spark, table, passed.files)])
 
     def removed(self, keys: Collection[Key]) -> Iterator[tuple[Key, Row]]:

@@ -20,7 +20,7 @@ from firn.tables.batch_facts import TableFacts
 from firn_spark.merge import column_decoder
 from firn_spark.merge.column_decoder import Columns
 from firn_spark.merge.shared_decoding import DecodedOnce
-from firn_spark.not_eligible import Unfit
+from firn_spark.not_eligible import TooMany, Unfit
 from firn_spark.staged.facts import said_by_others
 from firn_spark.staged.kept_generations import early_of
 from firn_spark.staged.packed import CHANGES, in_order_of_tables
@@ -74,9 +74,9 @@ class Part:
 class Staged(Protocol):
     """The changes of some batches, by source table."""
 
-    def of(self, sources: Sequence[str], above: int = 0) -> Part:
-        """The changes of some source tables, in epochs above `above`, epoch by epoch; those of one table in the order
-        in which they arrived."""
+    def of(self, sources: Sequence[str], above: int = 0, upto: int | None = None) -> Part:
+        """The changes of some source tables, in epochs above `above` and up to `upto` (None: all), epoch by epoch;
+        those of one table in the order in which they arrived."""
 
     def span(self, high: High | None) -> Span:
         """What the changes say about their source's time."""
@@ -84,7 +84,9 @@ class Staged(Protocol):
     def early(self, until: int) -> Early:
         """The changes that may have come before (firn.changes.redelivery)."""
 
-    def told(self, sources: Sequence[str], above: int, without: frozenset[ChangeId]) -> Mapping[str, TableFacts]:
+    def told(
+        self, sources: Sequence[str], above: int, without: frozenset[ChangeId], upto: int | None = None
+    ) -> Mapping[str, TableFacts]:
         """What the changes that `of` gives say of their columns, but for some of them (settled_plan.Judge.told)."""
 
     @property
@@ -113,10 +115,10 @@ class Said:
         """The inline schemas by id."""
         return schema_texts(self.said)
 
-    def count(self, sources: Sequence[str], above: int) -> int:
-        """How many changes there are of some source tables in epochs above `above`."""
-        mine = frozenset(sources)
-        return sum(n for (table, epoch, _), n in self.counts.items() if table in mine and epoch > above)
+    def count(self, sources: Sequence[str], above: int, upto: int | None) -> int:
+        """How many changes there are of some source tables in epochs above `above` and up to `upto`."""
+        mine, counts = frozenset(sources), self.counts.items()
+        return sum(n for (table, epoch, _), n in counts if table in mine and is_between(epoch, above, upto))
 
 
 class Held(Said):
@@ -153,34 +155,34 @@ class Held(Said):
                 if most is not None and self.bytes > most:
                     raise Unfit(f"more than {most} bytes of changes in one process")
 
-    def of(self, sources: Sequence[str], above: int = 0) -> Part:
+    def of(self, sources: Sequence[str], above: int = 0, upto: int | None = None) -> Part:
         """As Staged says."""
 
         def split(columns: Columns, decoding: Decoding, most: int) -> Split:
-            plain, odd = self.split(sources, above, columns, decoding, most)
+            plain, odd = self.split(sources, above, upto, columns, decoding, most)
             return Split(
                 pa.concat_tables([columns.schema(decoding).empty_table(), *plain]),
                 pa.concat_tables([CHANGES.empty_table(), *odd]),
             )
 
-        return Part(self.count(sources, above), lambda upto: self.raw(sources, above, upto), split)
+        return Part(self.count(sources, above, upto), lambda high: self.raw(sources, above, upto, high), split)
 
-    def raw(self, sources: Sequence[str], above: int, upto: bytes | None) -> pa.Table:
+    def raw(self, sources: Sequence[str], above: int, upto: int | None, high: bytes | None) -> pa.Table:
         """Those changes as they were staged: up to a position, which what has none is below, or all."""
-        found = pa.concat_tables([CHANGES.empty_table(), *(one.changes() for one in self._of(sources, above))])
-        return found if upto is None else found.filter(pc.fill_null(pc.less_equal(found["pos"], upto), True))
+        found = pa.concat_tables([CHANGES.empty_table(), *(one.changes() for one in self._of(sources, above, upto))])
+        return found if high is None else found.filter(pc.fill_null(pc.less_equal(found["pos"], high), True))
 
     def split(
-        self, sources: Sequence[str], above: int, columns: Columns, decoding: Decoding, most: int
+        self, sources: Sequence[str], above: int, upto: int | None, columns: Columns, decoding: Decoding, most: int
     ) -> tuple[list[pa.Table], list[pa.Table]]:
-        """Those changes in parts: by columns, and the others. Raises Unfit for more than `most` of the others, and for
-        rows that too_many says."""
+        """Those changes in parts: by columns, and the others. Raises TooMany for more than `most` of the others, and
+        Unfit for rows that too_many says."""
         plain: list[pa.Table] = []
         odd: list[pa.Table] = []
         rows = size = 0
-        parts, count = self._parts(sources, above), self.count(sources, above)
+        parts, count = self._parts(sources, above, upto), self.count(sources, above, upto)
         if (by := columns.shared(decoding)) is not None:
-            parts = self._decoded.parts((tuple(sources), above), parts, by)
+            parts = self._decoded.parts((tuple(sources), above, upto), parts, by)
         for some, others in columns.split(parts, decoding):
             plain.append(some)
             rows, size = rows + len(some), size + some.nbytes
@@ -188,26 +190,31 @@ class Held(Said):
             if len(others):
                 odd.append(others)
             if sum(map(len, odd)) > most:
-                raise Unfit(f"more than {most} changes that are not plain")
+                raise TooMany(f"more than {most} changes that are not plain")
         return plain, odd
 
-    def told(self, sources: Sequence[str], above: int, without: frozenset[ChangeId]) -> Mapping[str, TableFacts]:
+    def told(
+        self, sources: Sequence[str], above: int, without: frozenset[ChangeId], upto: int | None = None
+    ) -> Mapping[str, TableFacts]:
         """As Staged says."""
-        return facts_of({}, self.said_without(sources, above, without))
+        return facts_of({}, self.said_without(sources, above, without, upto))
 
-    def said_without(self, sources: Sequence[str], above: int, without: frozenset[ChangeId]) -> list[Mapping[str, Any]]:
+    def said_without(
+        self, sources: Sequence[str], above: int, without: frozenset[ChangeId], upto: int | None
+    ) -> list[Mapping[str, Any]]:
         """The facts of it, each once."""
-        parts = (one.changes() for one in self._of(sources, above))
+        parts = (one.changes() for one in self._of(sources, above, upto))
         return once(fact for part in parts for fact in said_by_others(part, without, self.schemas))
 
-    def _of(self, sources: Sequence[str], above: int) -> list["_OfTable"]:
-        found = [one for source in sources for one in self._tables.get(source, ()) if one.epoch > above]
+    def _of(self, sources: Sequence[str], above: int, upto: int | None) -> list["_OfTable"]:
+        every = (one for source in sources for one in self._tables.get(source, ()))
+        found = [one for one in every if is_between(one.epoch, above, upto)]
         return sorted(found, key=lambda one: one.epoch) if len(sources) > 1 else found
 
-    def _parts(self, sources: Sequence[str], above: int) -> Iterator[pa.Table]:
+    def _parts(self, sources: Sequence[str], above: int, upto: int | None) -> Iterator[pa.Table]:
         """The changes in parts of a size that is decoded at once: small objects together, large ones alone."""
         parts: list[pa.Table] = []
-        for one in self._of(sources, above):
+        for one in self._of(sources, above, upto):
             if parts and sum(map(len, parts)) + one.rows > _DECODED_AT_ONCE:
                 yield pa.concat_tables(parts)
                 parts = []
@@ -224,6 +231,11 @@ class Held(Said):
         """As Staged says."""
         slim = (one for tables in self._tables.values() for one in tables)
         return reduce(or_, (early_of(one.some("table", "ord", "ts"), until) for one in slim), Early())
+
+
+def is_between(epoch: int, above: int, upto: int | None) -> bool:
+    """Whether an epoch is above `above` and, unless that is None, up to `upto`."""
+    return epoch > above and (upto is None or epoch <= upto)
 
 
 def too_many(rows: int, size: int, changes: int) -> None:

@@ -28,7 +28,7 @@ from firn_spark.merge.delete_memory import DeleteMemory
 from firn_spark.merge.key_lookup import Emptied, Found, Lookup, PlainLookup
 from firn_spark.merge.shape import Shape
 from firn_spark.merge.survey import Survey
-from firn_spark.not_eligible import Unfit
+from firn_spark.not_eligible import TooMany
 from firn_spark.staged.columnar import typed
 from firn_spark.staged.decode import decoded_schema
 from firn_spark.tables import deletes
@@ -156,10 +156,15 @@ def decide_keys(
         apart = Apart(keys_in(rows, gone, decoding), moves)
         columns, left = decide_plain(last, changes.whole, changes.gaps, decoding, floor, emptied, apart, lookup)
         rows = [*rows, *by_columns.rows_of(left, decoding, changes.source)]
-    if len(rows) > most:
-        raise Unfit(f"more than {most} changes that are not plain")
+    check_odd(len(rows), most)
     decided = decide_rows(rows, changes.truncates, decoding, floor, lookup, gone)
     return Decision(changes.whole, columns, decided, gone.places)
+
+
+def check_odd(changes: int, most: int) -> None:
+    """Raises TooMany for more than so many changes that are not plain."""
+    if changes > most:
+        raise TooMany(f"more than {most} changes that are not plain")
 
 
 def way_of(*, columns: bool, rows: bool) -> str:

@@ -22,6 +22,7 @@ from firn.errors import TerminalError
 from firn.tables.batch_facts import TableFacts
 from firn.tables.routing import Target
 from firn_spark.arrow import kept
+from firn_spark.driver import shard_parts
 from firn_spark.driver.engine import (
     Letters,
     Ready,
@@ -47,6 +48,7 @@ from firn_spark.merge.decision import (
     Changes,
     DecidedRows,
     SliceRules,
+    check_odd,
     decide_rows,
     decoded,
     keys_in,
@@ -103,9 +105,11 @@ class SliceEngine:
         one.read = rows = self._appended(one)
         return rows.bad
 
-    def told(self, target: Target, above: int, without: frozenset[ChangeId]) -> Mapping[str, TableFacts]:
+    def told(
+        self, target: Target, above: int, without: frozenset[ChangeId], upto: int | None
+    ) -> Mapping[str, TableFacts]:
         """As Engine says. A Spark job, or two."""
-        mine = _of(self._raw, target, above)
+        mine = _of(self._raw, target, above, upto)
         schemas = schemas_in(self._raw, {*target.schemas(), *target.bad_schemas()})
         return facts_without(mine, without, schemas)
 
@@ -176,7 +180,7 @@ class SliceEngine:
 
     def _mine(self, one: TableCommit) -> DataFrame:
         """The changes of the target's sources in the epochs that it lacks."""
-        return _of(self._raw, one.target, one.above)
+        return _of(self._raw, one.target, one.above, one.context.upto)
 
     def _appended(self, one: TableCommit) -> Read:
         """The same, as an append table takes them."""
@@ -201,8 +205,10 @@ class SliceEngine:
         one.bury(rejected(changes, why, schemas) if why else (), len(why))
 
 
-def _of(raw: DataFrame, target: Target, above: int) -> DataFrame:
-    return raw.where(f.col("table").isin(*target.sources) & (f.col("epoch") > above))
+def _of(raw: DataFrame, target: Target, above: int, upto: int | None) -> DataFrame:
+    epoch = f.col("epoch")
+    found = raw.where(f.col("table").isin(*target.sources) & (epoch > above))
+    return found if upto is None else found.where(epoch <= upto)
 
 
 MODES = {"mirror": SliceEngine.mirror, "append": SliceEngine.append}
@@ -227,9 +233,13 @@ class _Read:
 
 
 def _read(one: TableCommit, mine: DataFrame) -> _Read:
+    if one.target.rule.shard is not None:
+        shard_parts.cut_where_known(one)
     parts = one.held.enter_context(_sliced(one, mine))
     with one.outcome.stage("read"), one.context.progress.counting(str(one.target.name)):
         told = seen_in(parts.rows, parts.by)
+    if one.target.rule.shard is not None:
+        shard_parts.at_once(one, partial(check_odd, len(told.odd)))
     changes = Changes(told.plain.schema.empty_table(), told.odd.to_pylist(), one.decoding, one.target.fed[0])
     return _Read(parts, told, changes)
 

@@ -19,6 +19,7 @@ from firn.changes.merge.fold import fold
 from firn.changes.placement.map_changes import merge, move, split, split_values
 from firn.changes.placement.shard_decision import placed
 from firn.changes.placement.shard_map import Home, ShardMap
+from firn.commit import range_parts
 from firn.config.map_document import MapVersion
 from firn.config.names import TableName
 from firn.log import cuts, epochs, published_configs, shard_maps
@@ -115,6 +116,7 @@ def random_change(lake: Lake, dice: random.Random, events: Sequence[dict[str, An
 def test_every_cut_is_what_fold_places_under_its_map_whoever_dies(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
+    monkeypatch.setattr(range_parts, "MOST_ONE_BY_ONE", 20)
     dice = random.Random(f"maps {seed}")
     lake = lake_of(spark, tmp_path, KINDS[seed % len(KINDS)])
     events = told(seed, 300 if LONG else 40, 8)

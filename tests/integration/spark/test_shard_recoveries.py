@@ -16,6 +16,7 @@ from firn.log import cuts, holds, layout, published_configs
 from firn.quarantine import rules
 from firn_spark.tables import fence
 from tests.integration.spark.committing import Died
+from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import event
 from tests.integration.spark.test_shard_commits import CONFIG, TENANTS, lake_of, rows_at
@@ -26,6 +27,10 @@ REST: Final = "rest.orders"
 
 def row(lsn: int, key: int, w: str | None, v: str = "v", op: str = "u") -> dict[str, Any]:
     return event(op, lsn, {"id": key, "w": w, "v": v})
+
+
+def truncate(lsn: int) -> dict[str, Any]:
+    return event("t", lsn, None)
 
 
 def left_ahead(lake: Lake, events: Sequence[dict[str, Any]], commits: int = 1, first: int = 0) -> int:
@@ -174,6 +179,7 @@ def test_a_backlog_of_wide_rows_is_committed_in_parts(
 ) -> None:
     # Both a thousandth: a process takes 128 MB.
     monkeypatch.setattr("firn_spark.driver.range.MOST_BYTES", 128 * 1024)
+    monkeypatch.setattr(range_parts, "MOST_EVENTS", 100_000)
     monkeypatch.setattr(range_parts, "BYTES_OF_AN_EVENT", 1)
     dice, wide = random.Random(1), "0123456789abcdefghijklmnopqrstuvwxyz"
     lake = lake_of(spark, tmp_path)
@@ -183,6 +189,41 @@ def test_a_backlog_of_wide_rows_is_committed_in_parts(
     assert lake.commit(1, last) == 0, lake.lines
     assert {name: sorted(rows) for name, rows in rows_at(lake).items()} == {"a": [0, 2, 4], "b": [1, 3], "rest": []}
     assert one_process_read(lake)
+
+
+@HOMES
+def test_what_columns_do_not_decide_is_cut_from_a_large_part(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str
+) -> None:
+    monkeypatch.setattr(range_parts, "MOST_ONE_BY_ONE", 4)
+    commit_in(home, monkeypatch)
+    lake = lake_of(spark, tmp_path)
+    lake.land([row(100, 0, "a"), row(101, 1, "b"), row(102, 2, None)])
+    lake.post([row(110, 0, "b", "v1"), row(111, 3, "a", "v1")])
+    first = lake.seal()
+    # One is ahead of the part that would be cut by itself: that one goes as far.
+    left_ahead(lake, [row(120, 1, "a", "v2"), row(121, 4, "b", "v2")], first=first)
+    lake.post([truncate(130), row(131, 5, "a", "v3")])
+    lake.seal()
+    for n in range(3):
+        lake.post([row(140 + 10 * n + i, i, "ab"[(i + n) % 2], f"w{n}") for i in range(2)])
+        last = lake.seal()
+    assert lake.commit(first, last) == 0, lake.lines
+    assert rows_at(lake) == {"a": {0: ("a", "w2"), 5: ("a", "v3")}, "b": {1: ("b", "w2")}, "rest": {}}
+    line = lake.line(REST)
+    assert line["way"]["parts"] == 3  # before the truncate, that, and after it
+    assert (line["events"], line["merged"], line["superseded"], line["ignored"]) == (12, 9, 2, 1)
+    # A change that is older than the truncate is decided one by one, and what comes with it.
+    lake.post([row(125, 0, "a", "late"), row(200, 6, "b")])
+    first = lake.seal()
+    lake.post([row(201, 7, None), row(202, 8, "a")])
+    lake.seal()
+    lake.post([row(203, 9, None)])
+    assert lake.commit(first, lake.seal()) == 0, lake.lines
+    assert lake.line(REST)["way"]["parts"] == 2
+    found = rows_at(lake)
+    assert (found["a"].keys(), found["b"].keys(), found["rest"].keys()) == ({0, 5, 8}, {1, 6}, {7, 9})
+    assert found["a"][0] == ("a", "w2")
 
 
 def test_a_narrower_range_goes_as_far_as_a_shard_is(spark: SparkSession, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from firn.changes.placement.map_changes import merge, split_values
 from firn.changes.placement.shard_map import Home
+from firn.commit import range_parts
 from firn_spark.driver.range import small
 from firn_spark.not_eligible import Unfit
 from firn_spark.ranges import Ranges
@@ -59,6 +60,7 @@ def test_both_homes_bring_each_shard_to_the_same_at_each_cut(
 def test_every_cut_is_what_fold_places_though_homes_take_turns_and_jobs_die(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
+    monkeypatch.setattr(range_parts, "MOST_ONE_BY_ONE", 20)
     dice = random.Random(f"homes {seed}")
     lake = lake_of(spark, tmp_path, KINDS[seed % len(KINDS)], 1 + seed % 3)
     events = told(seed, 300 if LONG else 45, 8)

@@ -91,25 +91,27 @@ def test_they_hold_together_what_one_process_would(tmp_path: Path, readers: Read
         assert several.span(high) == one.span(high)
         assert one.span(high).top is not None
     for sources in (["s.plain"], ["s.odd"], ["s.odd", "s.plain"], ["s.none"]):
-        for above in (0, 1, 2):
-            mine, theirs = one.of(sources, above), several.of(sources, above)
+        for above, upto in ((0, None), (1, None), (2, None), (0, 1), (1, 2), (0, 0)):
+            mine, theirs = one.of(sources, above, upto), several.of(sources, above, upto)
             assert theirs.count == mine.count == len(mine.rows)
             # Those of one source come in their order; of several, epoch by epoch.
             assert theirs.rows == mine.rows if len(sources) == 1 else by_place(theirs.rows) == by_place(mine.rows)
             assert [row["epoch"] for row in theirs.rows] == [row["epoch"] for row in mine.rows]
             assert theirs.rows_upto(UPTO) == [row for row in theirs.rows if row["pos"] <= UPTO]
-            assert bool(theirs.rows_upto(UPTO)) == ("s.plain" in sources and above == 0)
-    for above in (0, 1):
+            assert all(row["epoch"] > above and (upto is None or row["epoch"] <= upto) for row in theirs.rows)
+            assert bool(theirs.rows_upto(UPTO)) == ("s.plain" in sources and above == 0 and upto != 0)
+    for above, upto in ((0, None), (1, None), (0, 1)):
         for sources in (["s.plain"], ["s.odd"]):
-            alone, together = (held.of(sources, above).split(MirrorColumns(), DECODING, 1) for held in (one, several))
+            mine, theirs = one.of(sources, above, upto), several.of(sources, above, upto)
+            alone, together = (part.split(MirrorColumns(), DECODING, 1) for part in (mine, theirs))
             assert alone.plain.num_rows
             assert together.plain.to_pylist() == alone.plain.to_pylist()
             assert together.odd.to_pylist() == alone.odd.to_pylist()
             assert len(alone.odd) == (sources == ["s.odd"] and above == 0)  # the one without a key, of the first epoch
     gone = frozenset((row["batch"], row["index"]) for row in one.of(["s.plain"]).rows[::3])
-    for above in (0, 1):
-        told = one.told(["s.plain"], above, gone)
-        assert several.told(["s.plain"], above, gone) == told
+    for above, upto in ((0, None), (1, None), (0, 1)):
+        told = one.told(["s.plain"], above, gone, upto)
+        assert several.told(["s.plain"], above, gone, upto) == told
         assert told["s.plain"].seen
         assert one.told(["s.odd"], above, gone) == several.told(["s.odd"], above, gone)
     for held in (one, several):

@@ -89,7 +89,12 @@ def test_rows_go_where_the_map_says_and_leave_where_they_were(
     monkeypatch.setattr(shard_passages, "_ROWS", 500)
     into = {"a": ShardFiles(layout), "b": ShardFiles(layout)}
     passing = {"a": Passage(frozenset({"x"})), "b": Passage(frozenset({"x"})), "rest": Passage(loses=True)}
-    mover = RowMover(None, shards, [Column(of, kinds[of]) for of in kinds], DecidedKeys(key, named), into, passing)
+    # Some of them were decided by columns.
+    others = sorted((one for one in named if None not in one and dice.random() < 0.5), key=repr)
+    parts = list(zip(*others, strict=True)) or [()] * len(key)
+    columns = [values.sought(values.keyed(some, of.type), of.type) for some, of in zip(parts, key, strict=True)]
+    keys = DecidedKeys(key, named - {*others}, pa.table(columns, names=["c0", "c1"][: len(columns)]))
+    mover = RowMover(None, shards, [Column(of, kinds[of]) for of in kinds], keys, into, passing)
     with Objects("file:/").open(path) as file:
         mover.read_file(file, path, gone, there, frozenset(into), "rest")
     passed = mover.read([])

@@ -2,17 +2,21 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import Final
 
 from firn.commit import table_limit
 from firn.config.pipelines import Pipeline
 from firn.log.epochs import Epoch
 
-MOST_EVENTS: Final = 100_000
-"""Of a part of a stream that has a table of several shards: one process decides its rows one by one."""
-BYTES_OF_AN_EVENT: Final = 1_000
+MOST_EVENTS: Final = 1_000_000
+"""Of a part of a stream that has a table of several shards: one process decides its rows, by columns."""
+BYTES_OF_AN_EVENT: Final = 100
 """Staged: larger ones count for more, or that process could not take a part (firn_spark.driver.range.MOST_BYTES)."""
+MOST_ONE_BY_ONE: Final = 100_000
+"""Of what that process may have to decide one by one: 6 KB and 60 microseconds a change."""
+BYTES_ONE_BY_ONE: Final = 1_000
+"""As BYTES_OF_AN_EVENT, of these."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +72,21 @@ def bounded(
     return tuple(cut)
 
 
-def events_of(epoch: Epoch) -> int:
-    """How many events of an epoch count for `bounded`: no fewer than its bytes are."""
-    return max(epoch.events, sum(batch.bytes for batch in epoch.batches) // BYTES_OF_AN_EVENT)
+def first_part(events: Mapping[int, int], slow: Collection[int], ahead: int) -> int:
+    """Up to which epoch the changes of a table of several shards are committed first: those before the first of the
+    `slow` ones, in which some have to be decided one by one, or as many as may be. `events`: of each of its epochs, as
+    events_of has them for these; `ahead`: as bounded has it."""
+    if sum(events.values()) <= MOST_ONE_BY_ONE:
+        return max(events)
+    fast = list(takewhile(lambda n: n not in slow, sorted(events)))
+    if fast and (fast[-1] >= ahead or len(fast) == len(events)):
+        return fast[-1]
+    return bounded([Part(tuple(sorted(events)), frozenset())], events, MOST_ONE_BY_ONE, ahead)[0].epochs[-1]
+
+
+def events_of(epoch: Epoch, each: int | None = None) -> int:
+    """How many events of an epoch count for `bounded`: no fewer than its bytes are, by so many for `each`."""
+    return max(epoch.events, sum(batch.bytes for batch in epoch.batches) // (each or BYTES_OF_AN_EVENT))
 
 
 def appending(pipelines: Sequence[Pipeline]) -> list[tuple[str, str]]:

@@ -1,7 +1,7 @@
 """What became of one table in one job: the numbers that go to the log and into the snapshot's summary."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
@@ -75,3 +75,29 @@ class Outcome:
     def line(self) -> dict[str, Any]:
         """The outcome for a JSON log line, without what does not apply."""
         return {name: value for name, value in asdict(replace(self, state=None)).items() if value not in (None, {}, ())}
+
+
+def joined(parts: Sequence[Outcome]) -> Outcome:
+    """Those of several parts of one range, one after the other, as one."""
+    whole = parts[-1]
+    for one in reversed(parts[:-1]):
+        counts = {name: getattr(one, name) + getattr(whole, name) for name in COUNTS}
+        stages = {name: round(one.stages.get(name, 0.0) + s, 3) for name, s in {**one.stages, **whole.stages}.items()}
+        snapshot = one if whole.snapshot_id is None else whole
+        whole = replace(
+            whole, **counts, stages=stages, progress=one.progress, mode=whole.mode or one.mode,
+            status=one.status if whole.status in ("skipped", "empty") else whole.status,
+            snapshot_id=snapshot.snapshot_id, state=snapshot.state, way={**one.way, **whole.way},
+            dead_by=_added(one.dead_by, whole.dead_by), dead_new=_added(one.dead_new, whole.dead_new),
+            retyped=(*one.retyped, *whole.retyped), widened=(*one.widened, *whole.widened),
+        )  # fmt: skip
+    return replace(whole, way=whole.way | {"parts": len(parts)}) if len(parts) > 1 else whole
+
+
+def _added(some: Mapping[str, Mapping[str, int]], more: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
+    found = {name: dict(counts) for name, counts in some.items()}
+    for name, counts in more.items():
+        mine = found.setdefault(name, {})
+        for reason, count in counts.items():
+            mine[reason] = mine.get(reason, 0) + count
+    return found

@@ -75,6 +75,21 @@ class Target:
         )
         return replace(self, facts=tuple(facts)) if epoch else self
 
+    def up_to(self, epoch: int) -> "Target":
+        """The same without the changes of epochs after `epoch`, as far as they are counted."""
+        counts = ({at: n for at, n in one.events.items() if at[0] <= epoch} for one in self.facts)
+        facts = (replace(one, events=events) for one, events in zip(self.facts, counts, strict=True))
+        return replace(self, facts=tuple(facts))
+
+    def counts(self, op: str | None = None) -> dict[int, int]:
+        """Staged changes by epoch, all or those of one op."""
+        found: dict[int, int] = {}
+        for facts in self.facts:
+            for (epoch, one), count in facts.events.items():
+                if op in (None, one):
+                    found[epoch] = found.get(epoch, 0) + count
+        return found
+
     def of(self, feed: Feed) -> "Target":
         """The same of what one of its feeds brings."""
         facts = dict(zip(self.sources, self.facts, strict=True))
