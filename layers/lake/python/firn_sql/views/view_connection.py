@@ -21,12 +21,14 @@ _LOOK_SECONDS: Final = 0.2
 
 
 @contextmanager
-def connected(memory: int = MEMORY, disk: int = DISK, seconds: float = LONGEST_SECONDS) -> Iterator[Connection]:
+def connected(
+    memory: int = MEMORY, disk: int = DISK, seconds: float = LONGEST_SECONDS, threads: int | None = None
+) -> Iterator[Connection]:
     """A DuckDB whose tables may be larger than memory, and that opens no file but its own. What it computes after so
     many seconds, or with so many bytes on disk, is broken off. It is gone afterwards, with all that it has written."""
     with tempfile.TemporaryDirectory(prefix="firn-view-") as folder:
         settings: dict[str, Any] = {
-            "threads": os.cpu_count() or 1, "memory_limit": f"{memory}B", "temp_directory": folder,
+            "threads": threads or os.cpu_count() or 1, "memory_limit": f"{memory}B", "temp_directory": folder,
             "python_enable_replacements": False, "preserve_insertion_order": False,
             "autoload_known_extensions": False, "autoinstall_known_extensions": False,
         }  # fmt: skip

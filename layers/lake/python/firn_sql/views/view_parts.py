@@ -102,7 +102,9 @@ def parts_of(
     asked = NoRows(connection, {name: tables[source] for name, source in sources.items()})
     found = _Parting(replace(plan, root=root), asked, connection, lambda name: is_small(sources[name])).parts(root)
     inputs = (one for one in operators(root) if isinstance(one, Scan))
-    return Parts(replace(plan, root=root), tuple(replace(found[one.source], source=sources[one.source]) for one in inputs))
+    return Parts(
+        replace(plan, root=root), tuple(replace(found[one.source], source=sources[one.source]) for one in inputs)
+    )
 
 
 def _over(node: Operator, below: Sequence[Operator]) -> Operator:

@@ -1,0 +1,122 @@
+"""All of a view made by Spark's tasks, in parts (firn_sql.views.view_parts): each runs the view's own query over its
+rows, in its own DuckDB. What comes back are files, which the job commits as one that made them all itself would."""
+
+import pickle
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from firn_spark.arrow import map_in_arrow
+from firn_spark.files import row_lookup
+from firn_spark.files.row_lookup import Files, Wanted
+from firn_spark.files.write import Layout, NewFile
+from firn_spark.slices import by_partition
+from firn_spark.slices.decoding import labels_of
+from firn_spark.slices.tasks import worked
+from firn_spark.views.fill_task import CUT, Fill, PartInput, cutting, filling, numbers_of
+from firn_spark.views.tables_at import TableAt
+from firn_sql.views.algebra import quoted
+from firn_sql.views.clock import Moments
+from firn_sql.views.refresh import AFTER, Refresh
+from firn_sql.views.refresh_port import Within, listed
+from firn_sql.views.stored import Stored
+from firn_sql.views.view_connection import Connection
+from firn_sql.views.view_parts import Input, Parts
+
+_READS: Final = "task int, reads binary"
+_CUT: Final = "slice int, input int, body binary, failure binary"
+
+
+def fill_in_parts(
+    spark: SparkSession,
+    owner: str,
+    parts: Parts,
+    count: int,
+    tables: Mapping[str, TableAt],
+    stored: Stored,
+    layout: Layout,
+    connection: Connection,
+    moments: Moments,
+) -> tuple[list[NewFile], int]:
+    """The files of all rows of the view `owner`, in no snapshot yet, and how many rows they have.
+
+    parts   how its query is run in parts; count: so many
+    tables  that it reads, by their names in lower case
+    layout  of the view's table
+
+    Raises TerminalError, Unfit, LostRace, and what Spark raises.
+    """
+    files = _planned(spark, {one.source for one in parts.inputs}, tables)
+    inputs = [_input(one, tables[one.source], files[one.source]) for one in parts.inputs]
+    labels = _labels(spark, count)
+    uncut = [_shared_out(one, inputs[i], i, count) for i, one in enumerate(parts.inputs) if not one.by]
+    of_parts = {label: (number, [each for one in uncut for each in one[number]]) for number, label in enumerate(labels)}
+    rows = stored.rows(Refresh(connection, parts.plan, _Names(), moments).whole(AFTER))
+    worth = by_partition.WORTH if layout.partition and count > 1 else 0
+    fill = Fill(owner, inputs, rows, stored, layout, of_parts, worth)
+    mine = _cut(spark, fill, [i for i, one in enumerate(parts.inputs) if one.by], count)
+    bodies, more = worked(mine.repartition(count, "slice"), filling(fill), layout if worth else None, 2 * count)
+    found = [pickle.loads(one) for one in bodies]  # noqa: S301 (our own executors wrote it)
+    return [*(file for some, _ in found for file in some), *more], sum(number for _, number in found)
+
+
+def _labels(spark: SparkSession, count: int) -> list[int]:
+    return labels_of(spark.range(0, 1, 1, 1), count)
+
+
+def _planned(spark: SparkSession, names: Collection[str], tables: Mapping[str, TableAt]) -> dict[str, Files]:
+    """The files of each table at its snapshot. Raises ForeignFiles, LostRace."""
+    return {
+        one: row_lookup.plan(spark, tables[one].table, Wanted((), snapshot=tables[one].until), None) for one in names
+    }
+
+
+def _input(one: Input, at: TableAt, files: Files) -> PartInput:
+    names = set(one.scan.names.values())
+    columns = at.needed(names)
+    called = [at.in_sql(each.name) for each in columns]
+    numbers = numbers_of(one.scan.names, one.number) if one.by else ""
+    return PartInput(one.scan.source, files, row_lookup.ids_of(at.table), columns, called, numbers)
+
+
+def _shared_out(one: Input, mine: PartInput, number: int, count: int) -> Sequence[Sequence[tuple[int, Sequence[str]]]]:
+    """What each part reads of an input that is not cut: all of its files, or some."""
+    paths = mine.files.files
+    return [[(number, paths if one.whole else paths[part::count])] for part in range(count)]
+
+
+def _cut(spark: SparkSession, fill: Fill, cut: Sequence[int], count: int) -> DataFrame:
+    """The rows of inputs that are cut, by parts (fill_task.CUT), and each part's name once."""
+    named = spark.createDataFrame([(label, None, None, None) for label in fill.parts], _CUT)
+    reads = [
+        (number, [*fill.inputs[number].files.files][task::count])
+        for number in cut for task in range(min(count, len(fill.inputs[number].files.files)))
+    ]  # fmt: skip
+    if not reads:
+        return named
+    rows = spark.createDataFrame([(task, pickle.dumps(one)) for task, one in enumerate(reads)], _READS)
+    each = rows.repartitionByRange(len(reads), "task").select("reads")
+    return map_in_arrow(each, cutting(fill), CUT).union(named)
+
+
+class _Names:
+    """Sources (refresh_port.Sources) that are tables by the names of a plan's inputs, all at one cut."""
+
+    def rows(self, source: str, cut: int, columns: Sequence[str], within: Within | None) -> str:  # noqa: ARG002
+        """Those of the part, which is all that is there."""
+        return f"SELECT {listed([quoted(one) for one in columns])} FROM {source}"
+
+    def changes(self, source: str, columns: Sequence[str]) -> None:
+        """Nothing changes."""
+
+    def held(self, columns: Sequence[str], within: Within) -> str:  # noqa: ARG002
+        """Raises AssertionError: nobody asks."""
+        raise AssertionError("nothing is held")
+
+    def all_held(self, columns: Sequence[str]) -> None:
+        """Nothing is held."""
+
+    def count(self, source: str) -> int:  # noqa: ARG002
+        """Raises AssertionError: nobody asks."""
+        raise AssertionError("nothing is looked up")

@@ -1,0 +1,223 @@
+"""What Spark's tasks do for a fill in parts: some read rows of tables and cut them by their parts, and others run the
+view's query over a part and write its files. They travel packed, as slices do."""
+
+import pickle
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from firn.changes.decode.types import Column
+from firn.errors import TerminalError
+from firn_spark.arrow import Batches
+from firn_spark.files.row_lookup import Files
+from firn_spark.files.write import Layout, NewFile, ordered, write_rows
+from firn_spark.not_eligible import Unfit
+from firn_spark.pipelines.base_rows import every_row_in
+from firn_spark.slices import by_partition
+from firn_spark.slices.decoding import body_of
+from firn_spark.slices.tasks import result
+from firn_spark.staged.packed import rows_in
+from firn_spark.tables.columns import arrow_type
+from firn_spark.tables.fence import LostRace
+from firn_spark.views.view_files import portions
+from firn_sql.views.algebra import quoted
+from firn_sql.views.stored import Stored
+from firn_sql.views.view_connection import Connection, connected, failures
+
+MEMORY: Final = 300_000_000  # bytes that a part's query holds: several are run at once
+_CUT_AT_ONCE: Final = 32 * 1024 * 1024  # bytes of rows
+_ROWS: Final = "firn_rows"
+READ: Final = pa.schema({"reads": pa.binary()})  # a pickled (number of an input, paths of its files)
+# slice    the label of a part
+# input    the number of an input; null where the part is only named
+# body     rows of it
+# failure  why they could not be read: pickled
+CUT: Final = pa.schema({"slice": pa.int32(), "input": pa.int32(), "body": pa.binary(), "failure": pa.binary()})
+
+
+@dataclass(frozen=True)
+class PartInput:
+    """Rows of a table as the query of a part reads them. Goes to the executors.
+
+    name     what the query calls it
+    files    that are planned; `ids`: row_lookup.ids_of
+    columns  that are read, and what SQL calls them
+    numbers  SQL of the number of each of the rows that it is given the name of, by which they are cut; "" if none are
+    """
+
+    name: str
+    files: Files
+    ids: Mapping[str, int]
+    columns: Sequence[Column]
+    called: Sequence[str]
+    numbers: str
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of its rows, in the names of SQL."""
+        kinds = (arrow_type(one.type) for one in self.columns)
+        return pa.schema([pa.field(name, kind) for name, kind in zip(self.called, kinds, strict=True)])
+
+    def rows(self, paths: Sequence[str]) -> Iterator[pa.Table]:
+        """Those of some of the files. Raises as base_rows.all_rows."""
+        schema = pa.schema([pa.field(one.name, arrow_type(one.type)) for one in self.columns])
+        for part in every_row_in(replace(self.files, files=paths), self.ids, self.columns):
+            yield part.select(schema.names).cast(schema).rename_columns(self.schema.names)
+
+
+@dataclass(frozen=True)
+class Fill:
+    """What all parts of a fill have in common. Goes to the executors.
+
+    owner   the view
+    inputs  by their numbers
+    rows    SELECT of the view's rows (Stored.rows), over the inputs
+    layout  of its new files
+    parts   by label: the number of each, and of inputs that are not cut the files that it reads
+    worth   rows of a partition that are worth a file of their own; 0: the view has no partitions
+    """
+
+    owner: str
+    inputs: Sequence[PartInput]
+    rows: str
+    stored: Stored
+    layout: Layout
+    parts: Mapping[int, tuple[int, Sequence[tuple[int, Sequence[str]]]]]
+    worth: int
+
+
+def cutting(fill: Fill) -> Batches:
+    """Reads rows of inputs (READ) and cuts them by parts (CUT)."""
+    labels = list(fill.parts)
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with connected(MEMORY, threads=1) as connection:
+            connection.execute("SET preserve_insertion_order = true")
+            for batch in batches:
+                for reads in batch.column("reads"):
+                    number, paths = pickle.loads(reads.as_py())  # noqa: S301 (of our own job)
+                    try:
+                        for some in _together(fill.inputs[number].rows(paths)):
+                            yield _cut(connection, some, fill, number, labels)
+                    except (TerminalError, Unfit, LostRace, pa.ArrowException) as why:
+                        failure = _pickled(fill.owner, why)
+                        yield _row(slice=labels[0], failure=failure)
+
+    return run
+
+
+def _together(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    held: list[pa.Table] = []
+    for part in parts:
+        held.append(part)
+        if sum(one.nbytes for one in held) >= _CUT_AT_ONCE:
+            yield pa.concat_tables(held)
+            held = []
+    if held:
+        yield pa.concat_tables(held)
+
+
+def _cut(connection: Connection, rows: pa.Table, fill: Fill, number: int, labels: Sequence[int]) -> pa.RecordBatch:
+    connection.register(_ROWS, rows)
+    asked = f"SELECT CAST(n % {len(labels)} AS INTEGER) AS n FROM ({fill.inputs[number].numbers})"
+    parts = connection.sql(asked).to_arrow_table()["n"].combine_chunks()
+    connection.unregister(_ROWS)
+    order = pc.sort_indices(parts)
+    rows, first, cells = rows.take(order), 0, list[tuple[int, bytes]]()
+    for one in pc.value_counts(parts.take(order)).to_pylist():
+        cells.append((labels[one["values"]], body_of(rows.slice(first, one["counts"]))))
+        first += one["counts"]
+    slices, bodies = ([one[i] for one in cells] for i in (0, 1))
+    none = [None] * len(cells)
+    return pa.RecordBatch.from_pydict(
+        {"slice": slices, "input": [number] * len(cells), "body": bodies, "failure": none}, CUT
+    )
+
+
+def filling(fill: Fill) -> Batches:
+    """Runs the query over parts (CUT), and writes what it gives (slices.tasks.result)."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with ExitStack() as held:
+            parts: dict[int, _Part] = {}
+            try:
+                for batch in batches:
+                    names = (batch.column(one).to_pylist() for one in ("slice", "input", "failure"))
+                    for label, number, failure, body in zip(*names, batch.column("body"), strict=True):
+                        if failure is not None:
+                            yield result(failure=failure)
+                            return
+                        if label not in parts:  # one, as a rule
+                            parts[label] = _Part(held.enter_context(connected(MEMORY, threads=1)), fill)
+                        if number is not None:
+                            parts[label].take(number, pa.Table.from_batches([rows_in(body.as_buffer())]))
+                for label in sorted(parts):
+                    yield from parts.pop(label).results(label)
+            except (TerminalError, Unfit, LostRace, pa.ArrowException) as why:
+                yield result(failure=_pickled(fill.owner, why))
+
+    return run
+
+
+class _Part:
+    """One part, whose rows lie in tables of a connection: they may be larger than memory."""
+
+    def __init__(self, connection: Connection, fill: Fill) -> None:
+        self._connection = connection
+        self._fill = fill
+        for one in fill.inputs:
+            with self._seen(one.schema.empty_table()):
+                connection.execute(f"CREATE TEMP TABLE {one.name} AS SELECT * FROM {_ROWS}")
+
+    def take(self, number: int, rows: pa.Table) -> None:
+        """Rows of an input are in the part."""
+        with failures(self._fill.owner), self._seen(rows):
+            self._connection.execute(f"INSERT INTO {self._fill.inputs[number].name} SELECT * FROM {_ROWS}")
+
+    def results(self, label: int) -> Iterator[pa.RecordBatch]:
+        """Its files, and how many rows they have."""
+        fill = self._fill
+        number, files = fill.parts[label]
+        for which, paths in files:
+            for rows in fill.inputs[which].rows(paths):
+                self.take(which, rows)
+        count, new = 0, list[NewFile]()
+        with failures(fill.owner):
+            for rows in portions(self._connection, fill.layout, fill.stored, fill.rows):
+                count += len(rows)
+                here, rest = [rows], list[tuple[str, pa.Table]]()
+                if fill.worth:
+                    here, rest = by_partition.placed(fill.layout, rows, number, fill.worth)
+                for one in here:
+                    new += write_rows(fill.layout, ordered(fill.layout, one))
+                for name, part in rest:
+                    yield result(name=name, body=body_of(part))
+        yield result(done=pickle.dumps((new, count)))
+
+    @contextmanager
+    def _seen(self, rows: pa.Table) -> Iterator[None]:
+        self._connection.register(_ROWS, rows)
+        try:
+            yield
+        finally:
+            self._connection.unregister(_ROWS)
+
+
+def _row(**cells: object) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({name: [cells.get(name)] for name in CUT.names}, CUT)
+
+
+def _pickled(owner: str, why: Exception) -> bytes:
+    if isinstance(why, pa.ArrowException):
+        why = TerminalError(f"view {owner}: rows that Arrow can't take: {str(why).splitlines()[0]}")
+    return pickle.dumps(why)
+
+
+def numbers_of(names: Mapping[str, str], number: str) -> str:
+    """PartInput.numbers: `number` of rows whose columns a plan calls by other names. names: of the plan -> of SQL."""
+    columns = ", ".join(f"{quoted(name)} AS {column}" for column, name in names.items())
+    return f"SELECT {number} AS n FROM (SELECT {columns} FROM {_ROWS})"
