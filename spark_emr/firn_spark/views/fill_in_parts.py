@@ -3,8 +3,10 @@ rows, in its own DuckDB. What comes back are files, which the job commits as one
 
 import pickle
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from firn_spark.arrow import map_in_arrow
@@ -14,9 +16,10 @@ from firn_spark.files.write import Layout, NewFile
 from firn_spark.slices import by_partition
 from firn_spark.slices.decoding import labels_of
 from firn_spark.slices.tasks import worked
-from firn_spark.views.fill_task import CUT, Fill, PartInput, cutting, filling, numbers_of
+from firn_spark.tables.columns import arrow_type
+from firn_spark.views.fill_task import CUT, ROWS, Fill, PartInput, Written, adding, cutting, filling, numbers_of
 from firn_spark.views.tables_at import TableAt
-from firn_sql.views.algebra import quoted
+from firn_sql.views.algebra import Group, quoted
 from firn_sql.views.clock import Moments
 from firn_sql.views.refresh import AFTER, Refresh
 from firn_sql.views.refresh_port import Within, listed
@@ -24,6 +27,7 @@ from firn_sql.views.stored import Stored
 from firn_sql.views.view_connection import Connection
 from firn_sql.views.view_parts import Input, Parts
 
+_SUMS: Final = "firn_sums"
 _READS: Final = "task int, reads binary"
 _CUT: Final = "slice int, input int, body binary, failure binary"
 
@@ -47,18 +51,62 @@ def fill_in_parts(
 
     Raises TerminalError, Unfit, LostRace, and what Spark raises.
     """
-    files = _planned(spark, {one.source for one in parts.inputs}, tables)
-    inputs = [_input(one, tables[one.source], files[one.source]) for one in parts.inputs]
-    labels = _labels(spark, count)
-    uncut = [_shared_out(one, inputs[i], i, count) for i, one in enumerate(parts.inputs) if not one.by]
-    of_parts = {label: (number, [each for one in uncut for each in one[number]]) for number, label in enumerate(labels)}
-    rows = stored.rows(Refresh(connection, parts.plan, _Names(), moments).whole(AFTER))
-    worth = by_partition.WORTH if layout.partition and count > 1 else 0
-    fill = Fill(owner, inputs, rows, stored, layout, of_parts, worth)
-    mine = _cut(spark, fill, [i for i, one in enumerate(parts.inputs) if one.by], count)
-    bodies, more = worked(mine.repartition(count, "slice"), filling(fill), layout if worth else None, 2 * count)
+    fill = _fill(spark, owner, parts, count, tables, connection, moments)
+    mine = _cut(spark, fill, parts, count).repartition(count, "slice")
+    if parts.sums is None:
+        fill = replace(fill, rows=stored.rows(fill.rows))
+    else:
+        into = _adding_up(spark, fill, parts, count if _group(parts).ids else 1, stored, connection)
+        mine = map_in_arrow(mine, adding(fill, into), CUT).union(_named(spark, into))
+        fill, count = into, len(into.parts)
+        mine = mine.repartition(count, "slice")
+    how = Written(stored, layout, by_partition.WORTH if layout.partition and count > 1 else 0)
+    bodies, more = worked(mine, filling(fill, how), layout if how.worth else None, 2 * count)
     found = [pickle.loads(one) for one in bodies]  # noqa: S301 (our own executors wrote it)
     return [*(file for some, _ in found for file in some), *more], sum(number for _, number in found)
+
+
+def _fill(
+    spark: SparkSession,
+    owner: str,
+    parts: Parts,
+    count: int,
+    tables: Mapping[str, TableAt],
+    connection: Connection,
+    moments: Moments,
+) -> Fill:
+    """What is run over the tables: `rows` of Plan.stored, or sums of groups."""
+    files = _planned(spark, {one.source for one in parts.inputs}, tables)
+    inputs = [_input(one, tables[one.source], files[one.source]) for one in parts.inputs]
+    uncut = [_shared_out(one, inputs[i], i, count) for i, one in enumerate(parts.inputs) if not one.by]
+    of_parts = {
+        label: (number, [each for one in uncut for each in one[number]])
+        for number, label in enumerate(_labels(spark, count))
+    }
+    run = Refresh(connection, parts.plan, _Names(), moments)
+    rows = run.whole(AFTER) if parts.sums is None else run.rows_of(_group(parts))
+    return Fill(owner, inputs, rows, of_parts)
+
+
+def _group(parts: Parts) -> Group:
+    if (group := parts.plan.group) is None:
+        raise AssertionError("sums of no groups")
+    return group
+
+
+def _adding_up(
+    spark: SparkSession, fill: Fill, parts: Parts, count: int, stored: Stored, connection: Connection
+) -> Fill:
+    """What is run over the sums that `fill` gives: the view's rows."""
+    for one in fill.inputs:
+        connection.register(f"{one.name}_none", one.schema.empty_table())
+        connection.execute(f"CREATE TEMP TABLE {one.name} AS SELECT * FROM {one.name}_none")
+    schema = connection.sql(f"SELECT * FROM ({fill.rows}) LIMIT 0").to_arrow_table().schema
+    ids = _group(parts).ids
+    numbers = f"SELECT {f'hash({listed(ids)})' if ids else '0'} AS n FROM {ROWS}"
+    labels = _labels(spark, count)
+    rows = stored.rows(parts.added_up(f"SELECT * FROM {_SUMS}"))
+    return Fill(fill.owner, [PartInput(_SUMS, schema, numbers)], rows, {one: (n, ()) for n, one in enumerate(labels)})
 
 
 def _labels(spark: SparkSession, count: int) -> list[int]:
@@ -73,11 +121,10 @@ def _planned(spark: SparkSession, names: Collection[str], tables: Mapping[str, T
 
 
 def _input(one: Input, at: TableAt, files: Files) -> PartInput:
-    names = set(one.scan.names.values())
-    columns = at.needed(names)
-    called = [at.in_sql(each.name) for each in columns]
+    columns = at.needed(set(one.scan.names.values()))
+    schema = pa.schema([pa.field(at.in_sql(each.name), arrow_type(each.type)) for each in columns])
     numbers = numbers_of(one.scan.names, one.number) if one.by else ""
-    return PartInput(one.scan.source, files, row_lookup.ids_of(at.table), columns, called, numbers)
+    return PartInput(one.scan.source, schema, numbers, files, row_lookup.ids_of(at.table), columns)
 
 
 def _shared_out(one: Input, mine: PartInput, number: int, count: int) -> Sequence[Sequence[tuple[int, Sequence[str]]]]:
@@ -86,18 +133,22 @@ def _shared_out(one: Input, mine: PartInput, number: int, count: int) -> Sequenc
     return [[(number, paths if one.whole else paths[part::count])] for part in range(count)]
 
 
-def _cut(spark: SparkSession, fill: Fill, cut: Sequence[int], count: int) -> DataFrame:
+def _cut(spark: SparkSession, fill: Fill, parts: Parts, count: int) -> DataFrame:
     """The rows of inputs that are cut, by parts (fill_task.CUT), and each part's name once."""
-    named = spark.createDataFrame([(label, None, None, None) for label in fill.parts], _CUT)
     reads = [
         (number, [*fill.inputs[number].files.files][task::count])
-        for number in cut for task in range(min(count, len(fill.inputs[number].files.files)))
+        for number, one in enumerate(parts.inputs) if one.by
+        for task in range(min(count, len(fill.inputs[number].files.files)))
     ]  # fmt: skip
     if not reads:
-        return named
+        return _named(spark, fill)
     rows = spark.createDataFrame([(task, pickle.dumps(one)) for task, one in enumerate(reads)], _READS)
     each = rows.repartitionByRange(len(reads), "task").select("reads")
-    return map_in_arrow(each, cutting(fill), CUT).union(named)
+    return map_in_arrow(each, cutting(fill), CUT).union(_named(spark, fill))
+
+
+def _named(spark: SparkSession, fill: Fill) -> DataFrame:
+    return spark.createDataFrame([(label, None, None, None) for label in fill.parts], _CUT)
 
 
 class _Names:

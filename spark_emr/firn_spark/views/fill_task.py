@@ -4,7 +4,7 @@ view's query over a part and write its files. They travel packed, as slices do."
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import pyarrow as pa
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from firn.changes.decode.types import Column
 from firn.errors import TerminalError
 from firn_spark.arrow import Batches
-from firn_spark.files.row_lookup import Files
+from firn_spark.files.row_lookup import Files, Wanted
 from firn_spark.files.write import Layout, NewFile, ordered, write_rows
 from firn_spark.not_eligible import Unfit
 from firn_spark.pipelines.base_rows import every_row_in
@@ -24,18 +24,21 @@ from firn_spark.staged.packed import rows_in
 from firn_spark.tables.columns import arrow_type
 from firn_spark.tables.fence import LostRace
 from firn_spark.views.view_files import portions
+from firn_sql.result_batches import batches_of
 from firn_sql.views.algebra import quoted
 from firn_sql.views.stored import Stored
 from firn_sql.views.view_connection import Connection, connected, failures
 
 MEMORY: Final = 300_000_000  # bytes that a part's query holds: several are run at once
 _CUT_AT_ONCE: Final = 32 * 1024 * 1024  # bytes of rows
-_ROWS: Final = "firn_rows"
+_BATCH: Final = 65_536  # rows
+ROWS: Final = "firn_rows"  # what rows are called while they are seen
 READ: Final = pa.schema({"reads": pa.binary()})  # a pickled (number of an input, paths of its files)
 # slice    the label of a part
 # input    the number of an input; null where the part is only named
 # body     rows of it
 # failure  why they could not be read: pickled
+_FAILURES: Final = (TerminalError, Unfit, LostRace, pa.ArrowException)  # that another try would end in too
 CUT: Final = pa.schema({"slice": pa.int32(), "input": pa.int32(), "body": pa.binary(), "failure": pa.binary()})
 
 
@@ -44,23 +47,18 @@ class PartInput:
     """Rows of a table as the query of a part reads them. Goes to the executors.
 
     name     what the query calls it
+    schema   of its rows, in the names of SQL
+    numbers  SQL of the number of each of the rows that ROWS are, by which they are cut; "" if they are not
     files    that are planned; `ids`: row_lookup.ids_of
-    columns  that are read, and what SQL calls them
-    numbers  SQL of the number of each of the rows that it is given the name of, by which they are cut; "" if none are
+    columns  that are read of these, as the schema has them
     """
 
     name: str
-    files: Files
-    ids: Mapping[str, int]
-    columns: Sequence[Column]
-    called: Sequence[str]
+    schema: pa.Schema
     numbers: str
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Of its rows, in the names of SQL."""
-        kinds = (arrow_type(one.type) for one in self.columns)
-        return pa.schema([pa.field(name, kind) for name, kind in zip(self.called, kinds, strict=True)])
+    files: Files = field(default_factory=lambda: Files(Wanted(())))
+    ids: Mapping[str, int] = field(default_factory=dict)
+    columns: Sequence[Column] = ()
 
     def rows(self, paths: Sequence[str]) -> Iterator[pa.Table]:
         """Those of some of the files. Raises as base_rows.all_rows."""
@@ -75,18 +73,26 @@ class Fill:
 
     owner   the view
     inputs  by their numbers
-    rows    SELECT of the view's rows (Stored.rows), over the inputs
-    layout  of its new files
+    rows    SELECT over the inputs
     parts   by label: the number of each, and of inputs that are not cut the files that it reads
-    worth   rows of a partition that are worth a file of their own; 0: the view has no partitions
     """
 
     owner: str
     inputs: Sequence[PartInput]
     rows: str
+    parts: Mapping[int, tuple[int, Sequence[tuple[int, Sequence[str]]]]]
+
+
+@dataclass(frozen=True)
+class Written:
+    """How what a Fill gives (Stored.rows) is written. Goes to the executors.
+
+    layout  of the view's new files
+    worth   rows of a partition that are worth a file of their own; 0: the view has no partitions
+    """
+
     stored: Stored
     layout: Layout
-    parts: Mapping[int, tuple[int, Sequence[tuple[int, Sequence[str]]]]]
     worth: int
 
 
@@ -95,19 +101,55 @@ def cutting(fill: Fill) -> Batches:
     labels = list(fill.parts)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with connected(MEMORY, threads=1) as connection:
-            connection.execute("SET preserve_insertion_order = true")
-            for batch in batches:
-                for reads in batch.column("reads"):
-                    number, paths = pickle.loads(reads.as_py())  # noqa: S301 (of our own job)
-                    try:
-                        for some in _together(fill.inputs[number].rows(paths)):
-                            yield _cut(connection, some, fill, number, labels)
-                    except (TerminalError, Unfit, LostRace, pa.ArrowException) as why:
-                        failure = _pickled(fill.owner, why)
-                        yield _row(slice=labels[0], failure=failure)
+        with _numbering() as connection:
+            try:
+                for batch in batches:
+                    for reads in batch.column("reads"):
+                        number, paths = pickle.loads(reads.as_py())  # noqa: S301 (of our own job)
+                        one = fill.inputs[number]
+                        for some in _together(one.rows(paths)):
+                            yield _cut(connection, some, one.numbers, number, labels)
+            except _FAILURES as why:
+                yield _failed(labels[0], _pickled(fill.owner, why))
 
     return run
+
+
+def adding(fill: Fill, into: Fill) -> Batches:
+    """Runs the query over parts (CUT), and cuts what it gives by the parts of another fill, whose one input it is."""
+    labels, (one,) = list(into.parts), into.inputs
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with _numbering() as connection:
+            try:
+                for _, part in _loaded(fill, batches):
+                    for some in _together(part.sums()):
+                        yield _cut(connection, some, one.numbers, 0, labels)
+            except _FAILURES as why:
+                yield _failed(labels[0], _pickled(fill.owner, why))
+
+    return run
+
+
+def filling(fill: Fill, how: Written) -> Batches:
+    """Runs the query over parts (CUT), and writes what it gives (slices.tasks.result)."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            for number, part in _loaded(fill, batches):
+                yield from part.results(how, number)
+        except _FAILURES as why:
+            yield result(failure=_pickled(fill.owner, why))
+
+    return run
+
+
+@contextmanager
+def _numbering() -> Iterator[Connection]:
+    """A connection that gives numbers of rows in their order."""
+    with connected(MEMORY, threads=1) as connection:
+        connection.execute("SET preserve_insertion_order = true")
+        yield connection
 
 
 def _together(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
@@ -121,46 +163,40 @@ def _together(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
         yield pa.concat_tables(held)
 
 
-def _cut(connection: Connection, rows: pa.Table, fill: Fill, number: int, labels: Sequence[int]) -> pa.RecordBatch:
-    connection.register(_ROWS, rows)
-    asked = f"SELECT CAST(n % {len(labels)} AS INTEGER) AS n FROM ({fill.inputs[number].numbers})"
+def _cut(connection: Connection, rows: pa.Table, numbers: str, number: int, labels: Sequence[int]) -> pa.RecordBatch:
+    connection.register(ROWS, rows)
+    asked = f"SELECT CAST(n % {len(labels)} AS INTEGER) AS n FROM ({numbers})"
     parts = connection.sql(asked).to_arrow_table()["n"].combine_chunks()
-    connection.unregister(_ROWS)
+    connection.unregister(ROWS)
     order = pc.sort_indices(parts)
     rows, first, cells = rows.take(order), 0, list[tuple[int, bytes]]()
     for one in pc.value_counts(parts.take(order)).to_pylist():
         cells.append((labels[one["values"]], body_of(rows.slice(first, one["counts"]))))
         first += one["counts"]
     slices, bodies = ([one[i] for one in cells] for i in (0, 1))
-    none = [None] * len(cells)
-    return pa.RecordBatch.from_pydict(
-        {"slice": slices, "input": [number] * len(cells), "body": bodies, "failure": none}, CUT
-    )
+    more = {"input": [number] * len(cells), "failure": [None] * len(cells)}
+    return pa.RecordBatch.from_pydict({"slice": slices, "body": bodies, **more}, CUT)
 
 
-def filling(fill: Fill) -> Batches:
-    """Runs the query over parts (CUT), and writes what it gives (slices.tasks.result)."""
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with ExitStack() as held:
-            parts: dict[int, _Part] = {}
-            try:
-                for batch in batches:
-                    names = (batch.column(one).to_pylist() for one in ("slice", "input", "failure"))
-                    for label, number, failure, body in zip(*names, batch.column("body"), strict=True):
-                        if failure is not None:
-                            yield result(failure=failure)
-                            return
-                        if label not in parts:  # one, as a rule
-                            parts[label] = _Part(held.enter_context(connected(MEMORY, threads=1)), fill)
-                        if number is not None:
-                            parts[label].take(number, pa.Table.from_batches([rows_in(body.as_buffer())]))
-                for label in sorted(parts):
-                    yield from parts.pop(label).results(label)
-            except (TerminalError, Unfit, LostRace, pa.ArrowException) as why:
-                yield result(failure=_pickled(fill.owner, why))
-
-    return run
+def _loaded(fill: Fill, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, "_Part"]]:
+    """The parts that rows (CUT) are of, with all that they read, and their numbers. Raises what could not be read."""
+    with ExitStack() as held:
+        parts: dict[int, _Part] = {}
+        for batch in batches:
+            names = (batch.column(one).to_pylist() for one in ("slice", "input", "failure"))
+            for label, number, failure, body in zip(*names, batch.column("body"), strict=True):
+                if failure is not None:
+                    raise pickle.loads(failure)  # noqa: S301 (our own executors wrote it)
+                if label not in parts:  # one, as a rule
+                    parts[label] = _Part(held.enter_context(connected(MEMORY, threads=1)), fill)
+                if number is not None:
+                    parts[label].take(number, pa.Table.from_batches([rows_in(body.as_buffer())]))
+        for label in sorted(parts):
+            number, files = fill.parts[label]
+            for which, paths in files:
+                for rows in fill.inputs[which].rows(paths):
+                    parts[label].take(which, rows)
+            yield number, parts.pop(label)
 
 
 class _Part:
@@ -171,44 +207,46 @@ class _Part:
         self._fill = fill
         for one in fill.inputs:
             with self._seen(one.schema.empty_table()):
-                connection.execute(f"CREATE TEMP TABLE {one.name} AS SELECT * FROM {_ROWS}")
+                connection.execute(f"CREATE TEMP TABLE {one.name} AS SELECT * FROM {ROWS}")
 
     def take(self, number: int, rows: pa.Table) -> None:
         """Rows of an input are in the part."""
         with failures(self._fill.owner), self._seen(rows):
-            self._connection.execute(f"INSERT INTO {self._fill.inputs[number].name} SELECT * FROM {_ROWS}")
+            self._connection.execute(f"INSERT INTO {self._fill.inputs[number].name} SELECT * FROM {ROWS}")
 
-    def results(self, label: int) -> Iterator[pa.RecordBatch]:
-        """Its files, and how many rows they have."""
-        fill = self._fill
-        number, files = fill.parts[label]
-        for which, paths in files:
-            for rows in fill.inputs[which].rows(paths):
-                self.take(which, rows)
+    def sums(self) -> Iterator[pa.Table]:
+        """What the query gives."""
+        with failures(self._fill.owner):
+            for batch in batches_of(self._connection.sql(self._fill.rows).to_arrow_reader(_BATCH)):
+                yield pa.Table.from_batches([batch])
+
+    def results(self, how: Written, number: int) -> Iterator[pa.RecordBatch]:
+        """The files of what the query gives, and how many rows they have."""
         count, new = 0, list[NewFile]()
-        with failures(fill.owner):
-            for rows in portions(self._connection, fill.layout, fill.stored, fill.rows):
+        with failures(self._fill.owner):
+            for rows in portions(self._connection, how.layout, how.stored, self._fill.rows):
                 count += len(rows)
                 here, rest = [rows], list[tuple[str, pa.Table]]()
-                if fill.worth:
-                    here, rest = by_partition.placed(fill.layout, rows, number, fill.worth)
+                if how.worth:
+                    here, rest = by_partition.placed(how.layout, rows, number, how.worth)
                 for one in here:
-                    new += write_rows(fill.layout, ordered(fill.layout, one))
+                    new += write_rows(how.layout, ordered(how.layout, one))
                 for name, part in rest:
                     yield result(name=name, body=body_of(part))
         yield result(done=pickle.dumps((new, count)))
 
     @contextmanager
     def _seen(self, rows: pa.Table) -> Iterator[None]:
-        self._connection.register(_ROWS, rows)
+        self._connection.register(ROWS, rows)
         try:
             yield
         finally:
-            self._connection.unregister(_ROWS)
+            self._connection.unregister(ROWS)
 
 
-def _row(**cells: object) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pydict({name: [cells.get(name)] for name in CUT.names}, CUT)
+def _failed(label: int, failure: bytes) -> pa.RecordBatch:
+    cells = {"slice": [label], "input": [None], "body": [None], "failure": [failure]}
+    return pa.RecordBatch.from_pydict(cells, CUT)
 
 
 def _pickled(owner: str, why: Exception) -> bytes:
@@ -220,4 +258,4 @@ def _pickled(owner: str, why: Exception) -> bytes:
 def numbers_of(names: Mapping[str, str], number: str) -> str:
     """PartInput.numbers: `number` of rows whose columns a plan calls by other names. names: of the plan -> of SQL."""
     columns = ", ".join(f"{quoted(name)} AS {column}" for column, name in names.items())
-    return f"SELECT {number} AS n FROM (SELECT {columns} FROM {_ROWS})"
+    return f"SELECT {number} AS n FROM (SELECT {columns} FROM {ROWS})"

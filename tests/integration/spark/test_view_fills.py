@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from firn_sql.views import fill_way
@@ -13,22 +15,23 @@ from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_pipelines_rebuild import rebuilt
 from tests.integration.spark.test_view_queries import Source, check, config
 from tests.integration.spark.test_views import bag, refreshed
+from tests.property.test_views import QUERIES, queries
+from tests.soak import long_only, seeds, times
 
 pytestmark = pytest.mark.spark
 
-SOME = [
-    "SELECT b, count(*) AS n, sum(m) AS s, avg(x) AS v, min(x) AS lo, count(DISTINCT a) AS k FROM t GROUP BY b",
-    "SELECT a, count(*) AS n, sum(m) AS s FROM t GROUP BY a",
-    "SELECT a, t.id, u.id AS uid, c FROM t FULL JOIN u USING (a)",
-    "SELECT a FROM t UNION ALL SELECT a FROM u",
-    "SELECT id, a FROM t ORDER BY a DESC LIMIT 3",
-]
+SOME = {  # and in how many steps each is made: 0 in one process
+    "SELECT b, count(*) AS n, sum(m) AS s, avg(x) AS v, min(x) AS lo, count(DISTINCT a) AS k FROM t GROUP BY b": 1,
+    "SELECT d, count(*) AS n, sum(m) AS s FROM t JOIN v USING (a) GROUP BY d": 2,
+    "SELECT a, t.id, u.id AS uid, c FROM t FULL JOIN u USING (a)": 1,
+    "SELECT id, a FROM t ORDER BY a DESC LIMIT 3": 0,
+}
 
 
 @pytest.fixture
 def in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables of any size are large, and parts and small tables small."""
-    for name, value in (("LEAST", 0), ("ROWS", 5), ("SMALL", 4)):
+    for name, value in (("LEAST", 0), ("ROWS", 10), ("SMALL", 4)):
         monkeypatch.setattr(fill_way, name, value)
 
 
@@ -38,32 +41,45 @@ def held(lake: Lake, view: str) -> Counter[Any]:
 
 
 def made_in_both(
-    spark: SparkSession, folder: Path, some: list[str], dice: random.Random, partitions: str = ""
+    spark: SparkSession, folder: Path, some: list[str], dice: random.Random, more: str = ""
 ) -> list[dict[str, Any]]:
-    """How views were filled."""
-    said = config(some)
-    if partitions:
-        said = said.replace(f"v0: {{sql: {some[0].replace('FROM t', 'FROM lake.t')!r}", "v0: {", 1)
-    lake, source = Lake(spark, folder, config(some)), Source(dice)
+    """How views were filled, which they are by tasks, then refreshed, and then filled by one process."""
+    said = config(some).replace("}\n  views.v1", f"{more}}}\n  views.v1")
+    lake, source = Lake(spark, folder, said), Source(dice)
     lake.land(source.changes(25))
     filled = list(refreshed(lake).values())
     check(lake, source, some)
-    views = [f"views.v{n}" for n in range(len(some))]
-    before = [held(lake, one) for one in views]
     lake.land(source.changes(6))
+    assert not any("parts" in way for way in refreshed(lake).values())
     check(lake, source, some)
-    least, fill_way.LEAST = fill_way.LEAST, 10**9  # type: ignore[misc]
-    try:
-        for one, rows in zip(views, before, strict=True):
-            now = held(lake, one)
-            assert "parts" not in rebuilt(lake, one, in_place=True)
-            assert held(lake, one) == now
-            assert rows is not None
-    finally:
-        fill_way.LEAST = least  # type: ignore[misc]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fill_way, "LEAST", 10**9)
+        for number in range(len(some)):
+            before = held(lake, f"views.v{number}")
+            assert "parts" not in rebuilt(lake, f"views.v{number}", in_place=True).get("way", {})
+            assert held(lake, f"views.v{number}") == before, some[number]
     return filled
 
 
-def test_views_are_made_by_tasks(spark: SparkSession, tmp_path: Path, in_parts: None) -> None:
-    ways = made_in_both(spark, tmp_path, SOME, random.Random(3))
-    assert [way.get("parts", 1) > 1 for way in ways] == [True, True, True, True, False], ways
+@pytest.mark.usefixtures("in_parts")
+def test_views_are_made_by_tasks(spark: SparkSession, tmp_path: Path) -> None:
+    ways = made_in_both(spark, tmp_path, list(SOME), random.Random(3), ", partition_by: [b]")
+    assert [bool(way.get("parts")) for way in ways] == [steps > 0 for steps in SOME.values()], ways
+
+
+@long_only
+@pytest.mark.usefixtures("in_parts")
+@pytest.mark.parametrize("seed", seeds(1, 10))
+def test_queries_as_people_write_them_by_tasks(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    dice = random.Random(seed)
+    made_in_both(spark, tmp_path, dice.sample(QUERIES, 8), dice)
+
+
+@long_only  # tests/property/test_view_parts.py draws them too
+@pytest.mark.usefixtures("in_parts")
+@given(some=st.lists(queries(), min_size=4, max_size=4), seed=st.integers(0, 2**32))
+@settings(max_examples=times(1, 30), deadline=None, suppress_health_check=list(HealthCheck))
+def test_random_queries_by_tasks(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, some: list[tuple[str, Any]], seed: int
+) -> None:
+    made_in_both(spark, tmp_path_factory.mktemp("views"), [sql for sql, _ in some], random.Random(seed))

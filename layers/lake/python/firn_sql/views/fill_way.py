@@ -44,7 +44,7 @@ def fill_way(
     rows = sum(all_of(facts[one.source]) for one in operators(plan.root) if isinstance(one, Scan))
     costs = f"its tables count for {rows:,} rows"
     if rows < LEAST:
-        return FillWay(None, 1, costs)
+        return FillWay(None, 1, f"{costs}, and tasks are not worth it for fewer than {LEAST:,}")
     try:
         parts = parts_of(plan, tables, connection, lambda name: all_of(facts[name]) <= SMALL)
     except NotInParts as why:

@@ -13,6 +13,7 @@ from typing import Final
 import duckdb
 
 from firn_sql.parse_tree import parse
+from firn_sql.views import rendered
 from firn_sql.views.algebra import (
     Expression,
     Filter,
@@ -35,11 +36,16 @@ from firn_sql.views.algebra import (
 from firn_sql.views.no_rows import NoRows
 from firn_sql.views.planner import SourceTable
 from firn_sql.views.refresh import Refresh
+from firn_sql.views.refresh_cost import words
 
 _WHOLE_NUMBERS: Final = frozenset({
     "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT",
 })  # fmt: skip
 _ALIKE: Final = "HUGEINT"  # what whole numbers of several types are compared in
+_MOVED: Final = (_WHOLE_NUMBERS - {"HUGEINT", "UHUGEINT"}) | {
+    "VARCHAR", "BOOLEAN", "DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "DECIMAL", "FLOAT", "DOUBLE", "BLOB",
+}  # fmt: skip
+"""Types that Arrow has as DuckDB has them."""
 _UNKNOWN: Final = frozenset({'"NULL"', "NULL"})
 _ROUNDED: Final = ("FLOAT", "DOUBLE", "INTERVAL")  # of which equal values are not the same: there are two zeros
 
@@ -71,10 +77,25 @@ class Input:
 
 @dataclass(frozen=True)
 class Parts:
-    """A plan that is run in parts. `plan`: it reads its inputs by their own names."""
+    """A plan that is run in parts. It reads its inputs by their own names.
+
+    sums  None: each part gives rows of the view. Else it gives sums of groups (Plan.group) of which others have some
+          too, and these types of their columns are added up, in parts by the groups' `ids`
+    """
 
     plan: Plan
     inputs: tuple[Input, ...]
+    sums: Mapping[str, str] | None = None
+
+    def added_up(self, rows: str) -> str:
+        """A SELECT of Plan.stored out of one of the sums of all parts."""
+        group, kinds = self.plan.group, self.sums
+        if group is None or kinds is None:
+            raise AssertionError("nothing is added up")
+        keys = [f"CAST({one} AS {kinds[one]}) AS {one}" for one in group.ids]
+        sums = [f"CAST(sum({one}) AS {kinds[one]}) AS {one}" for one in group.columns[len(group.ids) :]]
+        by = f" GROUP BY {', '.join(group.ids)}" if group.ids else ""
+        return rendered.above_groups(self.plan, group, f"SELECT {', '.join([*keys, *sums])} FROM ({rows}){by}")
 
 
 def parts_of(
@@ -100,11 +121,21 @@ def parts_of(
 
     root = own(plan.root)
     asked = NoRows(connection, {name: tables[source] for name, source in sources.items()})
-    found = _Parting(replace(plan, root=root), asked, connection, lambda name: is_small(sources[name])).parts(root)
+    parting = _Parting(replace(plan, root=root), asked, connection, lambda name: is_small(sources[name]))
+    sums = None
+    try:
+        if plan.sums:
+            found, sums = parting.sums()
+        else:
+            found = parting.parts(root)
+    except NotInParts as why:
+        text = str(why)
+        for name, source in sources.items():
+            text = text.replace(f"{name}.", f"{source.rpartition('.')[2]}.")
+        raise NotInParts(text) from None
     inputs = (one for one in operators(root) if isinstance(one, Scan))
-    return Parts(
-        replace(plan, root=root), tuple(replace(found[one.source], source=sources[one.source]) for one in inputs)
-    )
+    each = tuple(replace(found[one.source], source=sources[one.source]) for one in inputs)
+    return Parts(replace(plan, root=root), each, sums)
 
 
 def _over(node: Operator, below: Sequence[Operator]) -> Operator:
@@ -127,10 +158,31 @@ class _Parting:
     def __init__(
         self, plan: Plan, asked: NoRows, connection: duckdb.DuckDBPyConnection, is_small: Callable[[str], bool]
     ) -> None:
+        self._plan = plan
         self._run = Refresh(connection, plan, asked)
         self._connection = connection
         self._is_small = is_small
         self._kinds: dict[tuple[int, str], str] = {}
+
+    def sums(self) -> tuple[_Found, Mapping[str, str] | None]:
+        """Inputs of a plan that is kept as sums, and Parts.sums. A join may already bring groups together, and then
+        nothing is to be added up; rows of one table are not brought together for it: what groups are few would be in
+        few parts."""
+        group = self._plan.group
+        if group is None:
+            raise AssertionError("sums of no groups")
+        below = self.parts(group.input)
+        if any(one.by for one in below.values()):
+            try:
+                return self.parts(group), None
+            except NotInParts:
+                pass
+        rows = self._connection.sql(self._run.rows_of(group))
+        kinds = dict(zip(rows.columns, map(str, rows.types), strict=True))
+        for one in group.ids:
+            if kinds[one].partition("(")[0] not in _MOVED:
+                raise NotInParts(f"groups of {kinds[one]} are not added up")
+        return below, kinds
 
     def parts(self, node: Operator) -> _Found:
         """Inputs with which parts of an operator are all of it together, wherever each of its rows is."""
@@ -200,7 +252,7 @@ class _Parting:
     def _down(self, node: Operator, value: Expression, kind: str) -> _Found:
         """Inputs with which each row of an operator is in the part of its value, of this type."""
         if not value.columns or reads_now(value.node) or kind in _UNKNOWN:
-            raise NotInParts(f"{_short(value)} tells no rows apart")
+            raise NotInParts(f"{words(node, [value])} tells no rows apart")
         if isinstance(node, Scan):
             return {node.source: Input("", node, (f"CAST({value.sql} AS {kind})",))}
         if isinstance(node, Filter):
@@ -216,7 +268,7 @@ class _Parting:
             return self._down(node.input, value, kind)
         if isinstance(node, Group):
             if not value.columns <= frozenset(node.ids):
-                raise NotInParts(f"{_short(value)} is computed of all rows of a group")
+                raise NotInParts(f"{words(node, [value])} is computed of all rows of a group")
             if value.column is None and any(self._is_rounded(node, one) for one in value.columns):
                 raise NotInParts("something is computed of groups by floating point")
             return self._down(node.input, value.over(dict(zip(node.ids, node.keys, strict=True))), kind)
@@ -253,7 +305,7 @@ class _Parting:
         for left, right in zip(node.left_keys, node.right_keys, strict=True):
             if value in _equal(node.kind, left, right):
                 return self._pair(node, left, right, kind)
-        raise NotInParts(f"{_short(value)} is not what its tables are joined by")
+        raise NotInParts(f"{words(node, [value])} is not what its tables are joined by")
 
     def _is_rounded(self, node: Operator, name: str) -> bool:
         kind = self._kind(node, column(name))
@@ -301,7 +353,3 @@ def _all_of(node: Operator) -> _Found:
 def _alike(kind: str) -> str:
     """The type in which equal values are compared."""
     return _ALIKE if kind in _WHOLE_NUMBERS else kind
-
-
-def _short(value: Expression) -> str:
-    return value.sql.replace('"', "")[:60]
