@@ -82,6 +82,7 @@ def main() -> None:
     session = spark.start()
     base = spark.base_lake(session, f"views-{given.rows}", lambda lake: load(lake, given.rows))
     for case in given.case or CASES:
+        rows = set()
         for run in range(given.runs):
             for way, least in WAYS.items():
                 fill_way.LEAST = least  # type: ignore[misc]
@@ -90,6 +91,8 @@ def main() -> None:
                 with memory.looked_at():
                     told = measured("fill", lambda shop=shop, view=view, at=at: shop.refresh(view, at))  # type: ignore[misc]
                 tell(case, way=way, run=run, mb=memory.most, **told)
+                rows.add(told["rows"])
+                assert len(rows) == 1, rows
     session.stop()
 
 

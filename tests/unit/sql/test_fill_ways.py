@@ -61,6 +61,10 @@ def test_large_views_are_made_in_parts(sql: str, inputs: dict[str, object], step
         ("SELECT max(x) AS m FROM shop.orders", "one group has all rows"),
         ("SELECT id, sum(x) OVER (ORDER BY id) AS s FROM shop.orders", "a window without PARTITION BY"),
         (f"SELECT region, max(x) AS m {JOINED} GROUP BY region", "customers.region is not what its tables are joined"),
+        (
+            "SELECT o.cid, max(x) AS m FROM shop.orders o FULL JOIN shop.customers c ON o.cid = c.id GROUP BY o.cid",
+            "orders.cid is not what its tables are joined",
+        ),
         ("SELECT o.id FROM shop.orders o JOIN shop.customers c ON o.code = c.id", "compares VARCHAR with INTEGER"),
         (
             "SELECT k, max(n) AS m FROM (SELECT x AS k, count(*) AS n FROM shop.orders GROUP BY x) GROUP BY k + 1, k",
