@@ -16,7 +16,6 @@ from firn_spark.views import view_table
 from firn_sql.views import fill_way
 from tests.integration.spark.committing import Died
 from tests.integration.spark.spark_lake import Lake
-from tests.integration.spark.test_commit import event
 from tests.integration.spark.test_pipelines_rebuild import rebuilt
 from tests.integration.spark.test_view_queries import Source, check, config
 from tests.integration.spark.test_views import Dies, bag, refreshed
@@ -92,22 +91,6 @@ def test_a_job_that_dies_with_all_parts_written_is_made_good_by_the_next(
     assert lake.commit(sealed) == 0, lake.lines
     check(lake, source, [*SOME])
     assert len([one for one in lake.snapshots("views.v0") if "firn.epoch._view" in one]) == 1
-
-
-@pytest.mark.usefixtures("in_parts")
-def test_what_a_row_makes_fail_is_the_views_error(spark: SparkSession, tmp_path: Path) -> None:
-    """Of a value that rows are cut by, too; and those that the query leaves out make nothing fail."""
-    some = [
-        "SELECT CAST(b AS INTEGER) AS k, max(x) AS m FROM t GROUP BY 1",
-        "SELECT CAST(b AS INTEGER) AS k, max(x) AS m FROM t WHERE id < 0 GROUP BY 1",
-    ]
-    lake = Lake(spark, tmp_path, config(some))
-    lake.post([event("c", 10 + n, {"id": n, "a": n, "b": "p" if n == 7 else "1"}, table="t") for n in range(40)])
-    assert lake.commit(lake.seal()) == 0
-    failed, other = (lake.line(f"views.v{n}") for n in range(2))
-    assert failed["status"] == "failed"
-    assert failed["error"].startswith("view views.v0: Conversion Error: Could not convert string 'p'"), failed
-    assert (other["way"]["parts"], other["way"]["rows"]) == (4, 0)
 
 
 @long_only
