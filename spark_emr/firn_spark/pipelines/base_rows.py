@@ -52,8 +52,11 @@ def every_row(
     yield from every_row_in(files, row_lookup.ids_of(table), columns)
 
 
-def every_row_in(files: row_lookup.Files, ids: Mapping[str, int], columns: Sequence[Column]) -> Iterator[pa.Table]:
-    """The same of files that are planned, in any process. `ids`: row_lookup.ids_of."""
+def every_row_in(
+    files: row_lookup.Files, ids: Mapping[str, int], columns: Sequence[Column], own: int = 0, of: int = 1
+) -> Iterator[pa.Table]:
+    """The same of files that are planned, in any process. `ids`: row_lookup.ids_of; `own`: of row groups one in so many
+    (`of`), from this one on."""
     objects = Objects(files.home)
     gone = deletes.gone_in(objects, files.deletes, files.files)
     for path in files.files:
@@ -63,7 +66,8 @@ def every_row_in(files: row_lookup.Files, ids: Mapping[str, int], columns: Seque
                 group = RowGroup(file, number, _names(columns, ids, there), files.defaults)
                 places = row_lookup.left(pa.arange(0, group.rows), first, gone[path])
                 first += group.rows
-                yield some_rows(group, columns, places)
+                if number % of == own:
+                    yield some_rows(group, columns, places)
 
 
 def rows_of_keys(

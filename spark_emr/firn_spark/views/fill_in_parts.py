@@ -17,7 +17,7 @@ from firn_spark.slices import by_partition
 from firn_spark.slices.decoding import labels_of
 from firn_spark.slices.tasks import worked
 from firn_spark.tables.columns import arrow_type
-from firn_spark.views.fill_task import CUT, ROWS, Fill, PartInput, Written, adding, cutting, filling, numbers_of
+from firn_spark.views.fill_task import CUT, ROWS, Fill, PartInput, Share, Written, adding, cutting, filling, numbers_of
 from firn_spark.views.tables_at import TableAt
 from firn_sql.views.algebra import Group, quoted
 from firn_sql.views.clock import Moments
@@ -127,18 +127,26 @@ def _input(one: Input, at: TableAt, files: Files) -> PartInput:
     return PartInput(one.scan.source, schema, numbers, files, row_lookup.ids_of(at.table), columns)
 
 
-def _shared_out(one: Input, mine: PartInput, number: int, count: int) -> Sequence[Sequence[tuple[int, Sequence[str]]]]:
-    """What each part reads of an input that is not cut: all of its files, or some."""
+def _shared_out(one: Input, mine: PartInput, number: int, count: int) -> Sequence[Sequence[tuple[int, Share]]]:
+    """What each part reads of an input that is not cut."""
     paths = mine.files.files
-    return [[(number, paths if one.whole else paths[part::count])] for part in range(count)]
+    return [[(number, share)] for share in ([(paths, 0, 1)] * count if one.whole else shares(paths, count))]
+
+
+def shares(paths: Sequence[str], count: int) -> list[Share]:
+    """All row groups of files in so many shares: whole files, if there are enough."""
+    files = len(paths)
+    if not files or files >= count:
+        return [(paths[number::count], 0, 1) for number in range(count)]
+    return [([paths[n % files]], n // files, (count - n % files - 1) // files + 1) for n in range(count)]
 
 
 def _cut(spark: SparkSession, fill: Fill, parts: Parts, count: int) -> DataFrame:
     """The rows of inputs that are cut, by parts (fill_task.CUT), and each part's name once."""
     reads = [
-        (number, [*fill.inputs[number].files.files][task::count])
+        (number, share)
         for number, one in enumerate(parts.inputs) if one.by
-        for task in range(min(count, len(fill.inputs[number].files.files)))
+        for share in shares(fill.inputs[number].files.files, count) if share[0]
     ]  # fmt: skip
     if not reads:
         return _named(spark, fill)

@@ -33,13 +33,16 @@ MEMORY: Final = 300_000_000  # bytes that a part's query holds: several are run 
 _CUT_AT_ONCE: Final = 32 * 1024 * 1024  # bytes of rows
 _BATCH: Final = 65_536  # rows
 ROWS: Final = "firn_rows"  # what rows are called while they are seen
-READ: Final = pa.schema({"reads": pa.binary()})  # a pickled (number of an input, paths of its files)
+READ: Final = pa.schema({"reads": pa.binary()})  # a pickled (number of an input, Share)
 # slice    the label of a part
 # input    the number of an input; null where the part is only named
 # body     rows of it
 # failure  why they could not be read: pickled
 _FAILURES: Final = (TerminalError, Unfit, LostRace, pa.ArrowException)  # that another try would end in too
 CUT: Final = pa.schema({"slice": pa.int32(), "input": pa.int32(), "body": pa.binary(), "failure": pa.binary()})
+
+
+Share = tuple[Sequence[str], int, int]  # files, and of their row groups which one in how many (every_row_in)
 
 
 @dataclass(frozen=True)
@@ -60,10 +63,11 @@ class PartInput:
     ids: Mapping[str, int] = field(default_factory=dict)
     columns: Sequence[Column] = ()
 
-    def rows(self, paths: Sequence[str]) -> Iterator[pa.Table]:
+    def rows(self, share: Share) -> Iterator[pa.Table]:
         """Those of some of the files. Raises as base_rows.all_rows."""
+        paths, *some = share
         schema = pa.schema([pa.field(one.name, arrow_type(one.type)) for one in self.columns])
-        for part in every_row_in(replace(self.files, files=paths), self.ids, self.columns):
+        for part in every_row_in(replace(self.files, files=paths), self.ids, self.columns, *some):
             yield part.select(schema.names).cast(schema).rename_columns(self.schema.names)
 
 
@@ -74,13 +78,13 @@ class Fill:
     owner   the view
     inputs  by their numbers
     rows    SELECT over the inputs
-    parts   by label: the number of each, and of inputs that are not cut the files that it reads
+    parts   by label: the number of each, and of inputs that are not cut what it reads
     """
 
     owner: str
     inputs: Sequence[PartInput]
     rows: str
-    parts: Mapping[int, tuple[int, Sequence[tuple[int, Sequence[str]]]]]
+    parts: Mapping[int, tuple[int, Sequence[tuple[int, Share]]]]
 
 
 @dataclass(frozen=True)
@@ -105,9 +109,9 @@ def cutting(fill: Fill) -> Batches:
             try:
                 for batch in batches:
                     for reads in batch.column("reads"):
-                        number, paths = pickle.loads(reads.as_py())  # noqa: S301 (of our own job)
+                        number, share = pickle.loads(reads.as_py())  # noqa: S301 (of our own job)
                         one = fill.inputs[number]
-                        for some in _together(one.rows(paths)):
+                        for some in _together(one.rows(share)):
                             yield _cut(connection, some, one.numbers, number, labels)
             except _FAILURES as why:
                 yield _failed(labels[0], _pickled(fill.owner, why))
@@ -193,8 +197,8 @@ def _loaded(fill: Fill, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int
                     parts[label].take(number, pa.Table.from_batches([rows_in(body.as_buffer())]))
         for label in sorted(parts):
             number, files = fill.parts[label]
-            for which, paths in files:
-                for rows in fill.inputs[which].rows(paths):
+            for which, share in files:
+                for rows in fill.inputs[which].rows(share):
                     parts[label].take(which, rows)
             yield number, parts.pop(label)
 

@@ -106,9 +106,9 @@ def tasks(monkeypatch: pytest.MonkeyPatch) -> Callable[[State], None]:
     """Tasks find this in files: two rows each."""
     files: dict[str, pa.Table] = {}
 
-    def every_row_in(some: Files, _ids: object, _columns: object) -> Iterator[pa.Table]:
-        for path in some.files:
-            yield files[path]
+    def every_row_in(some: Files, _ids: object, _columns: object, own: int, of: int) -> Iterator[pa.Table]:
+        for path in some.files:  # whose rows are a row group each
+            yield from (files[path].slice(number, 1) for number in range(own, len(files[path]), of))
 
     def planned(_spark: object, names: Sequence[str], _tables: object) -> dict[str, Files]:
         return {name: Files(Wanted(()), sorted(one for one in files if one.startswith(name))) for name in names}
@@ -179,6 +179,16 @@ def test_tasks_make_what_one_process_makes(
     found = made(sql, state, count, small)
     if found is not None:
         assert found[0] == found[1]
+
+
+@given(files=st.integers(0, 9), count=st.integers(1, 20), groups=st.integers(1, 5))
+def test_each_row_group_is_in_one_share(files: int, count: int, groups: int) -> None:
+    found = [
+        (path, group)
+        for paths, own, of in fills.shares([f"f{n}" for n in range(files)], count)
+        for path in paths for group in range(own, groups, of)
+    ]  # fmt: skip
+    assert sorted(found) == [(f"f{n}", group) for n in range(files) for group in range(groups)]
 
 
 def test_what_a_row_makes_fail_is_the_views_error(tasks: Callable[[State], None]) -> None:

@@ -13,7 +13,7 @@ from firn_sql.views.refresh_cost import Facts
 from firn_sql.views.refresh_way import all_of
 from firn_sql.views.view_parts import NotInParts, Parts, parts_of
 
-LEAST: Final = 20_000_000  # rows that are read: fewer take one process a minute at most, and less in all
+LEAST: Final = 50_000_000  # rows that are read: of fewer one process takes some minutes at most, and costs less
 ROWS: Final = 1_000_000  # of a part, about
 SMALL: Final = 100_000  # rows of a table that each part may read all of
 MOST: Final = 1_000  # parts
