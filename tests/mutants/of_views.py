@@ -10,6 +10,7 @@ _SHOWN: Final = "tests/unit/spark/test_tables_at.py::test_rows_of_a_view_are_loo
 _DAYS: Final = "tests/property/test_view_clock.py::test_rows_of_a_day_are_looked_up_by_the_time_that_is_cast_to_it"
 _WAYS: Final = "tests/unit/sql/test_view_ways.py"
 _HELD: Final = "tests/unit/spark/test_held_files.py"
+_FILLS: Final = "tests/unit/sql/test_fill_ways.py"
 _DUE: Final = "tests/unit/views/test_views_due.py"
 
 MUTANTS: Final = (
@@ -180,5 +181,26 @@ MUTANTS: Final = (
         "if missing is not None:",
         "if missing == view:",
         (f"{_DUE}::test_a_view_that_reads_a_table_that_is_in_no_cut_waits_and_starts_nothing",),
+    ),
+    Mutant(
+        "rows without a partner are in the part of the side that they lack",
+        "layers/lake/python/firn_sql/views/view_parts.py",
+        'if kind != "RIGHT" and kind != "FULL":',
+        'if kind != "RIGHT":',
+        (f"{_FILLS}::test_what_goes_by_all_rows_is_made_in_one_process",),
+    ),
+    Mutant(
+        "each part joins with a part of a small table",
+        "layers/lake/python/firn_sql/views/view_parts.py",
+        'Input("", one, whole=True)',
+        'Input("", one, whole=False)',
+        (f"{_FILLS}::test_large_views_are_made_in_parts",),
+    ),
+    Mutant(
+        "of the sums of all parts the greatest counts",
+        "layers/lake/python/firn_sql/views/view_parts.py",
+        'f"CAST(sum({one})',
+        'f"CAST(max({one})',
+        ("tests/property/test_view_parts.py::test_random_queries_in_parts",),
     ),
 )

@@ -148,7 +148,7 @@ def _whole_told(view: "View", reads: Sequence[_Read]) -> dict[str, Any]:
             check_binding(str(view.table), view.sql, whole_plan(view.sql, known, duckdb.connect()), known)
         except SqlRefused as refused:
             raise FirnError(f"{view.table} can't be made: {placed(view.sql, known) or refused}") from refused
-    return {"sums": False, "why_no_sums": _WHOLE, "parts": [], "costs": [], "assumed": False}
+    return {"sums": False, "why_no_sums": _WHOLE, "parts": [], "costs": [], "assumed": False, "fill": None}
 
 
 def _plan_told(view: "View", reads: Sequence[_Read], own: "LakeTable | None") -> dict[str, Any]:
@@ -156,6 +156,7 @@ def _plan_told(view: "View", reads: Sequence[_Read], own: "LakeTable | None") ->
 
     from firn.config.sql_text import SqlRefused
     from firn_sql.views.binding import check_binding
+    from firn_sql.views.fill_way import fill_way
     from firn_sql.views.planner import Undecided, plan
     from firn_sql.views.refresh_cost import CHANGED, Facts, costs, parts
     from firn_sql.views.refresh_way import way_of
@@ -203,6 +204,7 @@ def _plan_told(view: "View", reads: Sequence[_Read], own: "LakeTable | None") ->
             for one in estimates
         ],
         "assumed": any(one.assumed for one in estimates),
+        "fill": fill_way(summed, known, low, duckdb.connect()).told if are_there else None,
     }
 
 
@@ -287,6 +289,8 @@ def _show(told: dict[str, Any]) -> None:
         say(text, err=True)
     for one in told["costs"]:
         say(f"if {one['changed']} changes, {one['way']}", err=True)
+    if told["fill"]:
+        say(f"all of it is made {told['fill']}", err=True)
     if told["last"]:
         say(f"the last refresh: {told['last']}", err=True)
     if told["why_no_sums"]:

@@ -51,16 +51,25 @@ def every_row(
     if between is not None:
         wanted = row_lookup.Wanted(between[:1], snapshot=snapshot, between=between[1:])
     files = row_lookup.plan(spark, table, wanted, None)
-    objects, ids = Objects(table.state.location), row_lookup.ids_of(table)
-    gone = deletes.together(deletes.read(objects, one) for one in files.deletes)
+    yield from every_row_in(files, row_lookup.ids_of(table), columns)
+
+
+def every_row_in(
+    files: row_lookup.Files, ids: Mapping[str, int], columns: Sequence[Column], own: int = 0, of: int = 1
+) -> Iterator[pa.Table]:
+    """The same of files that are planned, in any process. `ids`: row_lookup.ids_of; `own`: of row groups one in so many
+    (`of`), from this one on."""
+    objects = Objects(files.home)
+    gone = deletes.gone_in(objects, files.deletes, files.files)
     for path in files.files:
         with objects.open(path) as file:
             there, first = row_lookup.by_id(file), 0
             for number in range(file.num_row_groups):
                 group = RowGroup(file, number, _names(columns, ids, there), files.defaults)
-                places = row_lookup.left(pa.arange(0, group.rows), first, gone.get(path, pa.array([], pa.int64())))
+                places = row_lookup.left(pa.arange(0, group.rows), first, gone[path])
                 first += group.rows
-                yield some_rows(group, columns, places)
+                if number % of == own:
+                    yield some_rows(group, columns, places)
 
 
 def rows_of_keys(

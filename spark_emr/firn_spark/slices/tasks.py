@@ -28,13 +28,18 @@ def results(rows: DataFrame, slices: int, work: Work, layout: Layout | None) -> 
     it leaves to be written. `layout`: of those; None if there are none. Raises Unfit, LostRace, and what Spark
     raises."""
     mine = rows.where(f.col("kind") == PLAIN).select("slice", "body").repartition(slices, "slice")
-    found = map_in_arrow(mine, _working(work), _DONE)
+    return worked(mine, _working(work), layout, 2 * slices)
+
+
+def worked(mine: DataFrame, work: Batches, layout: Layout | None, writers: int) -> tuple[list[bytes], list[NewFile]]:
+    """The same of any rows, of which `work` makes `result`s. `writers`: tasks that write what is left."""
+    found = map_in_arrow(mine, work, _DONE)
     with nullcontext(found) if layout is None else kept(found) as found:
         told = found.where(f.col("name").isNull()).select("done", "failure").collect()
         if failures := [row["failure"] for row in told if row["failure"] is not None]:
             raise first_of([pickle.loads(one) for one in failures])  # noqa: S301 (our own executors wrote it)
         bodies = [bytes(row["done"]) for row in told]
-        return bodies, [] if layout is None else by_partition.written(found, layout, 2 * slices)
+        return bodies, [] if layout is None else by_partition.written(found, layout, writers)
 
 
 def _working(work: Work) -> Batches:
@@ -48,16 +53,17 @@ def _working(work: Work) -> Batches:
             try:
                 done, rest = work(label, mine)
                 for name, rows in rest:
-                    yield _row(name=name, body=body_of(rows))
-                yield _row(done=done)
+                    yield result(name=name, body=body_of(rows))
+                yield result(done=done)
             except (Unfit, LostRace) as why:
-                yield _row(failure=pickle.dumps(why))
+                yield result(failure=pickle.dumps(why))
             except pa.ArrowException as error:  # 2 GB of one column, say
                 unfit = Unfit(f"a slice that Arrow can't take: {str(error).splitlines()[0]}")
-                yield _row(failure=pickle.dumps(unfit))
+                yield result(failure=pickle.dumps(unfit))
 
     return run
 
 
-def _row(**cells: object) -> pa.RecordBatch:
+def result(**cells: object) -> pa.RecordBatch:
+    """A row of what a task gives: `done`, `failure`, or `name` and `body`."""
     return pa.RecordBatch.from_pydict({name: [cells.get(name)] for name in _DONE.names}, _DONE)

@@ -5,7 +5,7 @@ A job that dies before its commit leaves nothing to remember: the next one sees 
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final
@@ -13,7 +13,7 @@ from typing import Final
 import pyarrow as pa
 
 from firn.changes.decode.types import BINARY, STRING, Column, storable
-from firn.changes.metadata_columns import IDENTITY, VIEW_METADATA
+from firn.changes.metadata_columns import IDENTITY
 from firn.config.modes import VIEW
 from firn.config.names import TableName
 from firn.config.sql_text import SqlRefused
@@ -24,17 +24,19 @@ from firn.tables.table_state import EPOCH, MODE, REFRESHES
 from firn.views.cut import Told, ViewCut, is_overtaken, moment, told
 from firn.views.renamed_columns import COLUMNS, called_in_sql, meant_columns
 from firn_spark.committer import tried
-from firn_spark.files.write import Layout, NewFile, layout_of, ordered, rows_of, write_rows
+from firn_spark.files.write import Layout, NewFile, layout_of, ordered, write_rows
 from firn_spark.merge.landing import land_rows
 from firn_spark.pipelines.base_delta import NoDelta
 from firn_spark.table_commit import RangeContext
 from firn_spark.tables.evolve import Table
+from firn_spark.views.fill_in_parts import fill_in_parts
 from firn_spark.views.row_changes import RowChanges, SharedChanges
 from firn_spark.views.tables_at import TableAt, TablesAt, facts_of
+from firn_spark.views.view_files import cells, portions
 from firn_spark.views.view_table import Remake, fits, follow, made, settled
-from firn_sql.result_batches import batches_of
 from firn_sql.views.algebra import Plan, Scan, operators
 from firn_sql.views.clock import NEVER, Moments
+from firn_sql.views.fill_way import fill_way
 from firn_sql.views.planner import plan
 from firn_sql.views.refresh import AFTER, Refresh
 from firn_sql.views.refresh_way import WAY, Way, way_of
@@ -46,9 +48,6 @@ from firn_sql.views.view_delta import changing, differing
 from firn_sql.views.whole import whole_plan
 
 SHAPE: Final = "firn.view.shape"  # in a snapshot's summary: Stored.shape of its rows
-_BATCH: Final = 65_536  # rows
-_AT_ONCE: Final = 400_000  # rows that are written as files of their own, and bytes of them
-_AT_ONCE_BYTES: Final = 64 * 1024 * 1024
 _QUERIES: Final = 200  # that a job remembers how to compute
 
 
@@ -342,8 +341,8 @@ def _with_changes(
     if sum(map(len, places.values())) != len(gone):
         raise NoDelta(f"{len(gone)} of its rows were to go, and it has {sum(map(len, places.values()))} of these")
     work.told |= {"gone": len(gone), "come": 0 if rows is None else len(rows)}
-    cells = _cells(layout_of(table), query.stored, rows)
-    written = land_rows(spark, table, cells, places, work.view.rule.write, summary, REFRESHES)
+    come = cells(layout_of(table), query.stored, rows)
+    written = land_rows(spark, table, come, places, work.view.rule.write, summary, REFRESHES)
     now = work.context.tables.look_again(table)
     follow(spark, work.shared.files, table, now, written)
     return now
@@ -361,40 +360,32 @@ def _moments(work: _Work) -> Moments:
 
 
 def _as_whole(work: _Work, query: _Query, connection: Connection, summary: Mapping[str, str]) -> Table:
-    context, count = work.context, 0
+    context = work.context
     work.shared.held.clear()  # a fill needs the memory
-    sources = TablesAt(context.spark, connection, work.tables, query.needed, None, None, query.stored)
     table = work.table
     if table is None:
         table = made(context, work.view, query.stored)
-    remake, new = Remake.of(context, table, query.stored), list[NewFile]()
+    remake = Remake.of(context, table, query.stored)
     layout = layout_of(remake.table)
-    with failures(str(work.view.table)):
-        rows = query.stored.rows(Refresh(connection, query.plan, sources, _moments(work)).whole(AFTER))
-        for some in _portions(batches_of(connection.sql(rows).to_arrow_reader(_BATCH))):
-            cells = _cells(layout, query.stored, some)
-            count += len(cells)
-            new += write_rows(layout, ordered(layout, cells))
-    work.told["rows"] = count
+    new, work.told["rows"] = _filled(work, query, connection, layout)
     remake.land(new, summary, REFRESHES)
     return context.tables.look_again(table)
 
 
-def _portions(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Rows in portions that are worth a file, and not too large."""
-    held: list[pa.RecordBatch] = []
-    for batch in batches:
-        held.append(batch)
-        if sum(map(len, held)) >= _AT_ONCE or sum(one.nbytes for one in held) >= _AT_ONCE_BYTES:
-            yield pa.Table.from_batches(held)
-            held = []
-    if held:
-        yield pa.Table.from_batches(held)
-
-
-def _cells(layout: Layout, how: Stored, rows: pa.Table | None) -> pa.Table:
-    """Rows as the files have them."""
-    if rows is None:
-        return pa.schema(layout.fields).empty_table()
-    columns = [*how.columns, *VIEW_METADATA]
-    return rows_of(layout, columns, {one.name: rows[one.name] for one in columns}, {})
+def _filled(work: _Work, query: _Query, connection: Connection, layout: Layout) -> tuple[list[NewFile], int]:
+    """The files of all rows of a view, and how many rows they have."""
+    spark, owner, moments = work.context.spark, str(work.view.table), _moments(work)
+    known = {low: source_table(columns, key) for low, columns, key in _as_planned(work.tables)}
+    way = fill_way(query.plan, known, {low: one.facts for low, one in work.tables.items()}, connection)
+    if way.parts is not None:
+        work.told["parts"] = way.count
+        of = (work.tables, query.stored, layout, connection, moments)
+        return fill_in_parts(spark, owner, way.parts, way.count, *of)
+    sources = TablesAt(spark, connection, work.tables, query.needed, None, None, query.stored)
+    new, count = list[NewFile](), 0
+    with failures(owner):
+        rows = query.stored.rows(Refresh(connection, query.plan, sources, moments).whole(AFTER))
+        for some in portions(connection, layout, query.stored, rows):
+            count += len(some)
+            new += write_rows(layout, ordered(layout, some))
+    return new, count

@@ -2,8 +2,8 @@
 
     python -m tests.integration.spark.cluster_job SLICE KILL STREAM STAGING WAREHOUSE CATALOG FIRST LAST
 
-SLICE: changes of a slice, about. KILL: `kill` to have one executor killed once a slice has written a file. Prints the
-job's log lines; exits with its exit code.
+SLICE: changes of a slice, about, and rows of a part of a view. KILL: the folder of the warehouse in which one executor
+has written a file when it is killed; `none`. Prints the job's log lines; exits with its exit code.
 """
 
 import os
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from firn_spark import commit, session
 from firn_spark.slices import slice_engine
+from firn_sql.views import fill_way
 from tests.integration.spark.spark_lake import jvm_settings
 
 
@@ -48,8 +49,9 @@ def main() -> int:
     """Runs the job."""
     size, kill, stream, staging, warehouse, catalog, first, last = sys.argv[1:]
     slice_engine.EVENTS = int(size)  # type: ignore[misc]
-    if kill == "kill":
-        files = Path(warehouse.removeprefix("file://"))
+    fill_way.LEAST, fill_way.ROWS = 0, int(size)  # type: ignore[misc]
+    if kill != "none":
+        files = Path(warehouse.removeprefix("file://")) / kill
         threading.Thread(target=_kill_an_executor, args=(files,), daemon=True).start()
     conf = {"spark.master": "local-cluster[3,1,1024]", "spark.executor.memory": "512m"}
     conf |= jvm_settings("driver") | jvm_settings("executor")

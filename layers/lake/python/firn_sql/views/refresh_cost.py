@@ -88,21 +88,21 @@ def _what(node: Operator) -> str:
     if isinstance(node, Scan):
         return node.source
     if isinstance(node, Filter):
-        return f"where {_words(node.input, [node.condition])}"
+        return f"where {words(node.input, [node.condition])}"
     if isinstance(node, Join):
         pairs = zip(node.left_keys, node.right_keys, strict=True)
-        on = " and ".join(f"{_words(node.left, [a])} = {_words(node.right, [b])}" for a, b in pairs)
+        on = " and ".join(f"{words(node.left, [a])} = {words(node.right, [b])}" for a, b in pairs)
         return f"{node.kind.lower()} join on {on}"[:200]
     if isinstance(node, Group):
         if not node.keys:
             return "one group of all rows"
-        return f"{'group by' if node.aggregates else 'distinct'} {_words(node.input, node.keys)}"
+        return f"{'group by' if node.aggregates else 'distinct'} {words(node.input, node.keys)}"
     if isinstance(node, Window):
-        return f"window over {_words(node.input, node.partition) if node.partition else 'all rows'}"
+        return f"window over {words(node.input, node.partition) if node.partition else 'all rows'}"
     if isinstance(node, Hops):
-        return f"windows of time over {_words(node.input, [node.time])}"
+        return f"windows of time over {words(node.input, [node.time])}"
     if isinstance(node, Sessions):
-        return f"sessions of {_words(node.input, node.keys) if node.keys else 'all rows'}"
+        return f"sessions of {words(node.input, node.keys) if node.keys else 'all rows'}"
     if isinstance(node, Top):
         return f"the first {node.limit:,} rows" + (f" after {node.offset:,}" if node.offset else "")
     return f"union of {len(node.inputs())} queries"
@@ -138,13 +138,13 @@ def _timed(node: Filter) -> str:
     if found is None:
         return "all rows at each refresh: write a column > now() - INTERVAL …, with now() on one side alone"
     origins = [(one.value, _origin(node.input, day_of(one.value) or one.value)) for one in found]
-    told = ", ".join(dict.fromkeys(_words(node.input, [value]) for value, _ in origins))
+    told = ", ".join(dict.fromkeys(words(node.input, [value]) for value, _ in origins))
     if all(origin is not None for _, origin in origins):
         return f"row by row, and as time passes rows whose {told} it has passed"
     return f"row by row, and as time passes of all rows those whose {told} it has passed"
 
 
-def _words(node: Operator, values: Sequence[Expression]) -> str:
+def words(node: Operator, values: Sequence[Expression]) -> str:
     """Expressions with the names that tables have for columns."""
     text = ", ".join(Expression(_shown(node, one.node, 0)).sql for one in values).replace('"…"', "…")
     return text if len(text) <= _WORDS else text[: _WORDS - 1] + "…"

@@ -51,17 +51,17 @@ def way_of(
     below = replace(plan, root=root.input) if isinstance(root, Top) and not root.offset else plan
     cost = estimate(below, known, changed, sums=plan.sums)
     looked_through = sum(known[name].rows for name, ways in cost.by.items() for way in ways if way)
-    reads = sum(rows * _all_of(known[name]) // max(1, known[name].rows) for name, rows in cost.reads.items())
+    reads = sum(rows * all_of(known[name]) // max(1, known[name].rows) for name, rows in cost.reads.items())
     by_change = _STEP * _steps(plan.root, changed) + reads + looked_through // _LOOKED_THROUGH
-    whole = _all_of(view) + sum(_all_of(known[one.source]) for one in operators(plan.root) if isinstance(one, Scan))
+    whole = all_of(view) + sum(all_of(known[one.source]) for one in operators(plan.root) if isinstance(one, Scan))
     costs = f"about as much as reading {by_change:,} rows, the whole query {whole:,}"
     if by_change > whole > _MOST:
         return Way(False, f"what changed costs {costs}, which are too many to compare", by_change, whole)
     return Way(whole < by_change, f"what changed costs {costs}", by_change, whole)
 
 
-def _all_of(table: Facts) -> int:
-    """What to read all of a table costs."""
+def all_of(table: Facts) -> int:
+    """What to read all of a table costs, in rows."""
     return max(table.rows, table.bytes // _BYTES)
 
 

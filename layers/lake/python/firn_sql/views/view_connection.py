@@ -26,14 +26,15 @@ class _Database:
     """A DuckDB that one connection after the other is opened in, and the folder that it may write to."""
 
     memory: int
+    threads: int
     folder: "tempfile.TemporaryDirectory[str]"
     first: Connection
 
     @classmethod
-    def opened(cls, memory: int) -> "_Database":
+    def opened(cls, memory: int, threads: int) -> "_Database":
         folder = tempfile.TemporaryDirectory(prefix="firn-view-")
         settings: dict[str, Any] = {
-            "threads": os.cpu_count() or 1, "memory_limit": f"{memory}B", "temp_directory": folder.name,
+            "threads": threads, "memory_limit": f"{memory}B", "temp_directory": folder.name,
             "python_enable_replacements": False, "preserve_insertion_order": False,
             "autoload_known_extensions": False, "autoinstall_known_extensions": False,
         }  # fmt: skip
@@ -41,7 +42,7 @@ class _Database:
         first.execute("SET enable_external_access = false")  # it goes on using its own folder
         # As a pipeline's: a cast would fail for rows that another condition keeps out.
         first.execute(f"SET disabled_optimizers = '{NOT_OPTIMIZED}'")
-        return cls(memory, folder, first)
+        return cls(memory, threads, folder, first)
 
     def close(self) -> None:
         """It is gone, with all that it has written."""
@@ -55,12 +56,12 @@ _idle: dict[int, _Database] = {}
 _taking = threading.Lock()
 
 
-def _taken(memory: int) -> _Database:
+def _taken(memory: int, threads: int) -> _Database:
     with _taking:
         found = _idle.get(os.getpid())
-        if found is not None and found.memory == memory:
+        if found is not None and (found.memory, found.threads) == (memory, threads):
             return _idle.pop(os.getpid())
-    return _Database.opened(memory)
+    return _Database.opened(memory, threads)
 
 
 def _left(database: _Database) -> None:
@@ -75,11 +76,13 @@ def _left(database: _Database) -> None:
 
 
 @contextmanager
-def connected(memory: int = MEMORY, disk: int = DISK, seconds: float = LONGEST_SECONDS) -> Iterator[Connection]:
+def connected(
+    memory: int = MEMORY, disk: int = DISK, seconds: float = LONGEST_SECONDS, threads: int | None = None
+) -> Iterator[Connection]:
     """A DuckDB whose tables may be larger than memory, and that opens no file but its own. What it computes after so
     many seconds, or with so many bytes on disk, is broken off. Its tables are gone afterwards; and all of it, if
     something failed."""
-    database = _taken(memory)
+    database = _taken(memory, threads or os.cpu_count() or 1)
     connection = database.first.cursor()
     done = threading.Event()
     over = (time.monotonic() + seconds, database.folder.name, disk)
