@@ -1,6 +1,6 @@
 """What lanes save of one hot table of several shards: a simulation of its commits, from costs that were measured.
 
-    python -m benchmarks.hot_table [--shards 8] [--changes 100000] [--lanes 1 2 4 8] [--cores 2 4 8 16]
+    python -m benchmarks.hot_table [--shards 8] [--changes 1000000] [--lanes 1 2 4 8] [--cores 2 4 8 16]
         [--request-ms 100] [--json]
 
 A range of changes is read and decoded by a process for each core, decided once in the job, and then the job's threads,
@@ -129,7 +129,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = arguments.add_argument
     add("--shards", type=int, default=8)
-    add("--changes", type=int, default=100_000)
+    add("--changes", type=int, default=1_000_000)
     add("--lanes", type=int, nargs="+", default=[1, 2, 4, 8])
     add("--cores", type=int, nargs="+", default=[2, 4, 8, 16])
     add("--request-ms", type=float, default=100.0)

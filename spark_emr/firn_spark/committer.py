@@ -90,7 +90,8 @@ class Committer:
         """The same in one try, which raises; in parts, if the engine says so."""
         while True:
             try:
-                return joined([*self._parts.get(target.name, ()), self._rewriting(target, above)])
+                last = self._rewriting(target, above)
+                return joined([*self._parts.pop(target.name, ()), last])
             except InParts as why:
                 self._parts.setdefault(target.name, []).append(self._part(target, above, why.upto))
                 above = why.upto

@@ -16,6 +16,10 @@ _ONCE: Final = "test_rows_that_passed_before_a_job_died_pass_no_second_time_and_
 _PASSAGES: Final = "tests/unit/spark/test_shard_passages.py::test_rows_go_where_the_map_says_and_leave_where_they_were"
 _EACH_CUT: Final = "tests/property/test_shards.py::test_at_every_cut_each_shard_is_what_fold_places_there"
 
+_PARTS: Final = (
+    "tests/unit/commit/test_range_parts_bounded.py::test_what_is_not_decided_by_columns_is_cut_from_the_rest"
+)
+
 MUTANTS: Final = (
     Mutant(
         "a shard is committed to only where a row of it changes",
@@ -30,6 +34,27 @@ MUTANTS: Final = (
         "if key in writes or key not in mine]",
         "if key in writes]",
         (f"{_MODEL}::test_a_job_that_dies_between_two_shards_is_made_good_by_the_next[leaves]",),
+    ),
+    Mutant(
+        "a row that a shard has no longer stays as if it had it",
+        _BY_COLUMNS,
+        "    return found.set_column(found.column_names.index(HOLDS), HOLDS, holds)",
+        "    return found",
+        (_SAME,),
+    ),
+    Mutant(
+        "what goes from a shard that is ahead is what the range writes elsewhere alone",
+        _BY_COLUMNS,
+        "self.keys(pc.invert(pc.and_(self._stays, self._lies_in(shard))))",
+        "self.changed",
+        (_SAME,),
+    ),
+    Mutant(
+        "a part ends before the epoch that a shard is at",
+        "layers/core/python/firn/commit/range_parts.py",
+        "    if fast and (fast[-1] >= ahead or len(fast) == len(events)):",
+        "    if fast:",
+        (f"{_PARTS}[events7-slow7-3-3]",),
     ),
     Mutant(
         "what was another shard's table before keeps its rows",

@@ -22,12 +22,12 @@ from firn.tables.table_plan import with_schemas
 from firn.tables.table_state import are_several, by_number
 from firn_spark.driver import shard_parts
 from firn_spark.driver.sharded_mirror import ShardedMirror
-from firn_spark.driver.staged_changes import Part, Staged
+from firn_spark.driver.staged_changes import Part, Split, Staged
 from firn_spark.driver.staged_log import StagedLog
 from firn_spark.merge import append_columns, append_commit, column_decoder
 from firn_spark.merge import columnar_merge as by_columns
 from firn_spark.merge import mirror_commit as by_rows
-from firn_spark.merge.decision import MOST_ODD, Changes, decide_keys, decoded
+from firn_spark.merge.decision import MOST_ODD, Changes, check_odd, decide_keys, decoded
 from firn_spark.merge.delete_memory import DeleteMemory
 from firn_spark.merge.facts_table import FactsTable, name_in, newest_of
 from firn_spark.merge.key_lookup import Log, TableLookup
@@ -230,12 +230,12 @@ def log_of(one: TableCommit, back: Callable[[Target], StagedLog]) -> Log:
 
 def _changes(one: TableCommit, mine: Part) -> Changes:
     """The changes decoded: the plain ones by columns and the others by rows, or all by rows. Raises Unfit, InParts."""
-    source, decoding, columns = one.target.fed[0], one.decoding, column_decoder.MirrorColumns()
+    source, decoding = one.target.fed[0], one.decoding
     if one.target.rule.shard is None:
-        split = mine.split(columns, decoding, MOST_ODD)
+        split = mine.split(column_decoder.MirrorColumns(), decoding, MOST_ODD)
     else:  # no slices would take what this process does not
         shard_parts.cut_where_known(one)
-        split = shard_parts.at_once(one, lambda most: mine.split(columns, decoding, most))
+        split = shard_parts.at_once(one, partial(_split_up_to, mine, decoding))
     return Changes(split.plain, split.odd.to_pylist(), decoding, source)
 
 
@@ -292,6 +292,12 @@ def ignored(one: TableCommit, seen: Survey) -> int:
     """How many changes of a mirror table are no change of a row: truncates, and reads that it leaves out."""
     reads = 0 if one.decoding.snapshot_reads else one.target.events(one.outcome.progress, "r")
     return one.target.events(one.outcome.progress, "t") - seen.truncates + reads
+
+
+def _split_up_to(mine: Part, decoding: Decoding, most: int) -> Split:
+    split = mine.split(column_decoder.MirrorColumns(), decoding, most)
+    check_odd(len(split.odd), most)  # each of the readers looked at its own
+    return split
 
 
 def is_one_by_one(one: TableCommit, memory: DeleteMemory, new: Sequence[RowChange], low: bytes) -> bool:

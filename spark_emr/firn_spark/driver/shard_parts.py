@@ -53,7 +53,7 @@ def _are_many(events: Mapping[int, int]) -> bool:
 
 
 def _events(one: TableCommit) -> dict[int, int]:
-    """How many count, by epoch: of those with changes of the table."""
-    mine = one.target.counts()
+    """How many changes of the table count, by epoch: no fewer than their share of its bytes are."""
+    mine, each = one.target.counts(), range_parts.BYTES_ONE_BY_ONE
     epochs = {n: epoch for n, epoch in one.context.epochs.items() if n > one.above and n in mine}
-    return {n: range_parts.events_of(epoch, range_parts.BYTES_ONE_BY_ONE) for n, epoch in epochs.items()}
+    return {n: mine[n] * range_parts.events_of(epoch, each) // max(1, epoch.events) for n, epoch in epochs.items()}
