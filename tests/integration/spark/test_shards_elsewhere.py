@@ -20,6 +20,7 @@ from firn.log.store import objects, open_store
 from firn.tables import shard_changes
 from firn_cli.main import main
 from firn_demo import versitygw
+from firn_lake.catalogs import object_io
 from firn_lake.catalogs.catalog import open_catalog
 from firn_lake.lake import Lake as Reader
 from firn_spark import maintenance_job
@@ -185,7 +186,9 @@ def both(spark: SparkSession, folder: Path) -> Iterator[TwoServers]:
         system.setProperty("aws.accessKeyId", own["AWS_ACCESS_KEY_ID"])
         system.setProperty("aws.secretAccessKey", own["AWS_SECRET_ACCESS_KEY"])
         patch.setattr(spark.sparkContext, "environment", {**spark.sparkContext.environment, **said})
+        object_io._store.cache_clear()  # of servers that had these buckets before
         yield TwoServers(folder)
+        object_io._store.cache_clear()
 
 
 @pytest.mark.parametrize("home", ["driver", "slices"])

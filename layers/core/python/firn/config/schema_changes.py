@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from firn.changes.decode.texts import changes_form
 from firn.changes.decode.types import Type, promotable, storable, widen
 from firn.config.model import Config, StreamConfig, TableRule
-from firn.config.sharding import Sharding
 from firn.errors import ConfigError
+
+if TYPE_CHECKING:
+    from firn.config.sharding import Sharding
 
 
 def check_schemas(old: Config, new: Config, filename: str) -> None:
@@ -61,7 +64,7 @@ def _sharded(old: Config, new: Config) -> Iterator[str]:
                 )
 
 
-def _as_begun(shards: Sharding) -> Sharding:
+def _as_begun(shards: "Sharding") -> "Sharding":
     """Without what may change: where tenants will lie that come later may be said when they come."""
     first = {name: where for name, where in shards.warehouses.items() if name in shards.shards}
     return replace(shards, kind=None, most=0, whole="", warehouses=first)
