@@ -131,16 +131,16 @@ class RowGroup:
             return None if some.null_count else _NO_PLACES
         plain = _plain(data, kind, prefix)
         # Arrow searches no decimals.
-        if kind.type.name != "decimal" and (runs := self._runs_in(kind.name, plain)):
+        if kind.type.name != "decimal" and (runs := self._runs_in(kind.name, plain, prefix)):
             return pa.concat_arrays(
                 [_NO_PLACES, *(_searched(some.drop_null(), plain.slice(*run), run[0]) for run in runs)]
             )
         return _places_of(plain, some)
 
-    def _runs_in(self, name: str, plain: pa.Array) -> Sequence[tuple[int, int]]:
-        """Its runs (_runs), none where they are many; held with the column."""
+    def _runs_in(self, name: str, plain: pa.Array, prefix: int | None) -> Sequence[tuple[int, int]]:
+        """The runs (_runs) of a column's values, none where they are many; held with the column."""
         inside, at = self._names[name], -2 - self._number  # no row group's number
-        if self._held is None or inside is None:
+        if self._held is None or inside is None or prefix is not None:
             return _runs(plain) or ()
         found: Sequence[tuple[int, int]] | None = self._held.get(self._path, at, inside)
         if found is None:
