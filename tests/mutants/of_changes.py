@@ -826,7 +826,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a table that was upgraded gets nanoseconds where it has microseconds",
-        f"{_CORE}/tables/table_state.py",
+        f"{_CORE}/tables/iceberg_format.py",
         'return state.properties.get(NANOSECONDS) == "true"',
         "return state.version >= _WITH_NANOSECONDS",
         ("tests/unit/changes/test_nanoseconds.py"

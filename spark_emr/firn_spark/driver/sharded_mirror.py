@@ -169,8 +169,7 @@ class ShardedMirror:
 
     def told(self, at: Mapping[str, At]) -> dict[str, str]:
         """What the rest's snapshot says of the others, and of the map that they are under."""
-        maps = self._maps
-        told = shard_cut.summary(at, maps.after, 0 if maps.lost else maps.before.number)
+        told = shard_cut.summary(at, self._maps.after, 0 if self._maps.lost else self._maps.before.number)
         return told | self._rows_passed(self.rest.shard.name)
 
     def _rows_passed(self, shard: str) -> dict[str, str]:
@@ -319,8 +318,9 @@ class ShardedMirror:
         known = next((one for one in (self._maps.before, self._maps.after) if one.number == number), None)
         one = self._one
         if known is None:
-            name = str(one.target.name)
-            known = shard_maps.read(one.context.store, one.context.stream, name, sharding_of(one), number)
+            known = shard_maps.read(
+                one.context.store, one.context.stream, str(one.target.name), sharding_of(one), number
+            )
         return known.tables
 
     def _there(self, place: TableName) -> ShardRows:

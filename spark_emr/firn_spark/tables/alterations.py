@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from firn.changes.metadata_columns import METADATA
 from firn.config.partitions import Partition
-from firn.tables import partition_policy, table_state
+from firn.tables import iceberg_format, partition_policy, table_state
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import FORMAT_VERSION, Table, Tables, no_column, set_all
 from firn_spark.tables.java import java_class
@@ -58,7 +58,7 @@ def upgrade(spark: SparkSession, tables: Tables, table: Table, wanted: int | Non
     Raises TerminalError for a table in a newer format, fence.LostRace, fence.CommitUnknown.
     """
     # A rebuild's branch is of a table whose main is read meanwhile: the next commit of main upgrades it.
-    if table.branch is not None or not table_state.upgrade_due(str(table.name), table.state, wanted):
+    if table.branch is not None or not iceberg_format.upgrade_due(str(table.name), table.state, wanted):
         return table
     both = table.java.newTransaction()
     set_all(both.updateProperties(), {FORMAT_VERSION: str(wanted)})

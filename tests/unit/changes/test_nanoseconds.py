@@ -13,9 +13,10 @@ from firn.changes.decode.types import LONG, STRING, TIMESTAMP, Column, parse, pr
 from firn.config.reader import parse as config_of
 from firn.errors import ConfigError, EventError, TerminalError
 from firn.tables.batch_facts import TableFacts
+from firn.tables.iceberg_format import NANOSECONDS
 from firn.tables.routing import Target
 from firn.tables.table_plan import Planned, planned
-from firn.tables.table_state import NANOSECONDS, TableState
+from firn.tables.table_state import TableState
 
 FIRST, LAST = -(2**63), 2**63 - 1
 STRICT = DecodeSettings(out_of_range="dead_letter")

@@ -14,12 +14,13 @@ from firn.config.model import StreamConfig
 from firn.config.pipelines import Pipeline
 from firn.errors import TerminalError
 from firn.tables.batch_facts import columns_from_json, columns_to_json
+from firn.tables.iceberg_format import keeps_nanoseconds
 from firn.tables.joined_snapshots import By, Joined
 from firn.tables.planning import ColumnPlan, TooManyColumns, check_width, plan_columns, without_others
 from firn.tables.renames import renames_of
 from firn.tables.routing import Target
 from firn.tables.table_plan import Planned, planned, read_schemas
-from firn.tables.table_state import PIPELINE_INPUT, TableState, keeps_nanoseconds
+from firn.tables.table_state import PIPELINE_INPUT, TableState
 from firn_sql.bound_sql import Bound, bound
 from firn_sql.source_types import source_schema
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from firn.config.file_writing import MANIFEST, PAGE_ROWS, ROW_GROUP, FileWriting
-from firn.tables.table_state import NANOSECONDS, keeps_nanoseconds
+from firn.tables.iceberg_format import NANOSECONDS, keeps_nanoseconds
 
 ASKED: Final = "firn.properties"
 # A look-up reads the key's column of each row group whose bounds hold a wanted key. Iceberg's 128 MB would be whole

@@ -11,6 +11,7 @@ from firn.config.model import StreamConfig, TableRule
 from firn.config.modes import KEYLESS, MODES, TableMode
 from firn.errors import TerminalError
 from firn.tables.batch_facts import TableFacts
+from firn.tables.iceberg_format import keeps_nanoseconds
 from firn.tables.planning import (
     ColumnPlan,
     check_fineness,
@@ -26,7 +27,7 @@ from firn.tables.planning import (
 )
 from firn.tables.renames import Renames, renames_of
 from firn.tables.routing import Target
-from firn.tables.table_state import TableState, are_several, check_format, fed_by, keeps_nanoseconds
+from firn.tables.table_state import TableState, are_several, check_format, fed_by
 
 
 @dataclass(frozen=True)

@@ -24,14 +24,10 @@ INFERRED_AS = "firn.inferred"  # table property: see TableState.inferred
 # Table property: of each pipeline that feeds an append table, what it was seen to read (firn_sql.feed_plan).
 PIPELINE_INPUT: Final = "firn.pipeline.input"
 FIRST_IDENTITY = "firn.identity.first"  # property of an append table: see TableState.first_identity
-# Table property, "true" of a table that was made in Iceberg's format 3: its columns are timestamp_ns where a source's
-# schema says nanoseconds. One that was upgraded has them as microseconds, and Iceberg can't make the one of the other.
-NANOSECONDS: Final = "firn.nanoseconds"
 FORMAT = "firn.format"  # table property: 1, or what a version needs to know at least to write the table
 _TOLD_APART: Final = 2  # rows name their source table, or append rows have the identity of ADR 30
 PATCHES_FORMAT: Final = 3  # rows hold all columns but some (metadata_columns.OTHERS_ID)
 NEWEST_FORMAT: Final = PATCHES_FORMAT
-_WITH_NANOSECONDS: Final = 3  # Iceberg's format
 NO_FIRST_IDENTITY = {FIRST_IDENTITY: "[]", FORMAT: str(_TOLD_APART)}  # of one that is made now
 # Of a table of delete facts: the newest fact, the newest truncate (orders, hex), and whether there are facts of op c.
 NEWEST, TRUNCATED, CREATES = "firn.newest", "firn.truncated", "firn.creates"
@@ -281,26 +277,6 @@ def check_format(state: TableState | None) -> None:
             f"the table has {FORMAT} {number[:20]}, and this Firn knows {NEWEST_FORMAT} at most: a newer one "
             "has written it. Deploy that version again; the changes wait in the log"
         )
-
-
-def keeps_nanoseconds(state: TableState | None, wanted: int | None) -> bool:
-    """Whether what a source's schema has in nanoseconds is so in the table too. `wanted`: the format that firn.yaml
-    asks for, which a table gets when it is made."""
-    if state is None:
-        return (wanted or 0) >= _WITH_NANOSECONDS
-    return state.properties.get(NANOSECONDS) == "true"
-
-
-def upgrade_due(name: str, state: TableState, wanted: int | None) -> bool:
-    """Whether the table has to get Iceberg's format version `wanted` (None: whichever it has) before its next commit.
-    Raises TerminalError for one that has a newer one: Iceberg has no way back."""
-    if wanted is not None and wanted < state.version:
-        raise TerminalError(
-            f"{name} has Iceberg's format {state.version}, and firn.yaml asks for format: {wanted}; no table goes back "
-            f"to an older format. Write format: {state.version} in its rule, or have the rows in format {wanted} by a "
-            f"new table: another name under to:, and firn rebuild of that one. The changes wait in the log"
-        )
-    return wanted is not None and wanted > state.version
 
 
 def of_unnamed(sources: Sequence[str | None]) -> str | None:

@@ -21,8 +21,8 @@ from firn.errors import TerminalError
 from firn.log import cuts, epochs, layout
 from firn.log.store import Store
 from firn.tables.batch_facts import TableFacts
+from firn.tables.iceberg_format import keeps_nanoseconds
 from firn.tables.routing import Target
-from firn.tables.table_state import keeps_nanoseconds
 from firn_lake.fresh.decoded_batch import Batch
 from firn_lake.fresh.pending import MOST_CHANGES, Place, Places
 from firn_lake.fresh.plain_values import typed

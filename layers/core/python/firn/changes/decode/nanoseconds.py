@@ -1,5 +1,5 @@
 """Columns of nanoseconds: which types count them, and where a source's schema says so. Only tables of Iceberg's format
-3 have such (tables.table_state.keeps_nanoseconds)."""
+3 have such (tables.iceberg_format.keeps_nanoseconds)."""
 
 from collections.abc import Iterable
 from dataclasses import replace
