@@ -99,8 +99,8 @@ class ShardedMirror:
 
     def decide(self) -> ShardedDecision:
         """What becomes of all keys. Raises as the look-ups, TerminalError and InParts."""
-        one, changes = self._one, self._changes
-        if changes.truncates:
+        one = self._one
+        if self._changes.truncates:
             self._check_truncate()
         names = tuple(column.name for column in self._key)
         at_the_cut = {one.shard.before: one for one in self._rows.values() if one.shard.before is not None}
@@ -132,8 +132,8 @@ class ShardedMirror:
         truncated = bool(self._changes.truncates) or self._memory.said.truncated > seen.low
         if truncated or OTHERS_LEFT_OUT in seen.unavailable or self._one.plan.unwritable:
             return False
-        earlier = ((one.table, one.at) for one in self._ahead)
-        return not any(table and at and is_retyped(spark, table, at.snapshot, self._key) for table, at in earlier)
+        ahead = ((one.table, one.at) for one in self._ahead)
+        return not any(table and at and is_retyped(spark, table, at.snapshot, self._key) for table, at in ahead)
 
     def _by_columns(self, ground: ShardedGround, most: int) -> ShardedDecision:
         changes, columns, shards = self._changes, self._one.decoding.columns, self._maps.after.map
@@ -142,14 +142,13 @@ class ShardedMirror:
         earlier = {one.name: one.at.snapshot if one.at else None for one in self._ahead}
         # One that is there already is committed no more, and of one that strayed nothing stays.
         brought = [one.name for one in self._ahead if one.progress < self._one.context.last and not one.strayed]
-        told = placed if shards.column in ground.names else None
         spark, sources = self._one.context.spark, self._one.sources
         lookup = ShardsLookup(
-            spark, tables, earlier, brought, self._memory, ground, sources, self._late, told,
-            self._one.context.config.lanes,
+            spark, tables, earlier, brought, self._memory, ground, sources, self._late,
+            placed if shards.column in ground.names else None, self._one.context.config.lanes,
         )  # fmt: skip
-        gaps = pc.unique(gaps).to_pylist()
-        return decide_by_columns(changes, self._memory, lookup, shards, placed, gaps, earlier.keys(), most)
+        left = pc.unique(gaps).to_pylist()
+        return decide_by_columns(changes, self._memory, lookup, shards, placed, left, earlier.keys(), most)
 
     def _by_rows(self, ground: ShardedGround) -> ShardedDecision:
         one, told, floor = self._one, as_rows(self._changes), self._memory.said.floor
@@ -192,8 +191,7 @@ class ShardedMirror:
         reached = decided.reached | decided.rows.made | {one.shard.name for one in others if one.shard.ahead}
         mine = [rows for rows in others if rows.shard.name in reached and rows.shard.progress < last]
         found = {rows.shard.name: now for rows in others if (now := rows.shard.now) is not None}
-        make = partial(self._ready, seen=seen, whole=whole)
-        ready = self._pass(decided, make)
+        ready = self._pass(decided, make := partial(self._ready, seen=seen, whole=whole))
         with ThreadPoolExecutor(self._one.context.config.lanes) as lanes:
             begun = {rows.shard.name: lanes.submit(self._bring, rows, decided, make, ready) for rows in mine}
             try:
