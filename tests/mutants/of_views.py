@@ -187,20 +187,20 @@ MUTANTS: Final = (
         "layers/lake/python/firn_sql/views/view_parts.py",
         'if kind != "RIGHT" and kind != "FULL":',
         'if kind != "RIGHT":',
-        (f"{_FILLS}::test_what_goes_by_all_rows_is_made_in_one_process",),
+        (f"{_FILLS}::test_rows_without_a_partner_are_not_looked_for_by_what_they_lack",),
     ),
     Mutant(
         "each part joins with a part of a small table",
         "layers/lake/python/firn_sql/views/view_parts.py",
         'Input("", one, whole=True)',
         'Input("", one, whole=False)',
-        (f"{_FILLS}::test_large_views_are_made_in_parts",),
+        (f"{_FILLS}::test_each_part_has_all_of_a_small_table",),
     ),
     Mutant(
         "of the sums of all parts the greatest counts",
         "layers/lake/python/firn_sql/views/view_parts.py",
         'f"CAST(sum({one})',
         'f"CAST(max({one})',
-        ("tests/property/test_view_parts.py::test_random_queries_in_parts",),
+        ("tests/property/test_view_parts.py::test_the_sums_of_all_parts_are_added_up",),
     ),
 )

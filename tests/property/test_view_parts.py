@@ -87,3 +87,11 @@ def test_random_queries_in_parts(query: tuple[str, Columns], state: State, small
 @settings(max_examples=times(4, 300), deadline=None)
 def test_parts_are_the_whole(sql: str, state: State, small: set[str], count: int) -> None:
     check_parts(sql, state, small, count)
+
+
+def test_the_sums_of_all_parts_are_added_up() -> None:
+    state: State = {"t": {n: (n % 2, "p", 0.5, n) for n in range(8)}, "u": {}, "v": {}}
+    for sql in ("SELECT count(*) AS n, sum(a) AS s, avg(m) AS v FROM t", "SELECT b, count(*) AS n FROM t GROUP BY b"):
+        parts = check_parts(sql, state, (), 3)
+        assert parts is not None
+        assert parts.sums is not None

@@ -13,6 +13,7 @@ from firn.log.store import Store
 from firn.views.renamed_columns import COLUMNS
 from firn_cli.main import main
 from firn_lake.catalogs.catalog import open_catalog
+from firn_sql.views import fill_way
 from firn_sql.views.refresh_way import WAY
 
 CONFIG = """
@@ -96,6 +97,17 @@ def test_an_explanation_says_how_each_part_is_kept(run: Run) -> None:
     assert [one["changed"] for one in found["costs"]] == ["shop.orders", "shop.customers"]
     assert found["costs"][0]["reads"] == {"shop.customers": 20}
     assert found["costs"][0]["by"] == {"shop.customers": [["id"]]}
+
+
+def test_how_all_of_a_view_is_made_is_told(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert told(run, "web.revenue")["fill"].startswith(
+        "in one process: its tables count for 110 rows, and tasks are not"
+    )
+    monkeypatch.setattr(fill_way, "LEAST", 100)
+    assert told(run, "web.revenue")["fill"] == "in 1 parts, by tasks: its tables count for 110 rows"
+    why = "all of it is made in one process: its tables count for 100 rows, but LIMIT goes by all rows"
+    assert why in " ".join(run("views", "explain", "best")[2].split())
+    assert told(run, "web.early")["fill"] is told(run, "web.all")["fill"] is None
 
 
 def test_an_explanation_for_people_fits_a_terminal(run: Run) -> None:

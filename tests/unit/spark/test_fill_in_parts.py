@@ -4,9 +4,11 @@ import pickle
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -16,6 +18,7 @@ from firn.config.names import TableName
 from firn.errors import TerminalError
 from firn_spark.arrow import Batches
 from firn_spark.files.row_lookup import Files, Wanted
+from firn_spark.pipelines import base_rows
 from firn_spark.views import fill_in_parts as fills
 from firn_spark.views import fill_task
 from firn_spark.views.tables_at import TableAt
@@ -220,3 +223,15 @@ def test_files_that_can_t_be_read_are_told_as_they_are(
     for sql in ("SELECT id FROM t", "SELECT t.id, c FROM t JOIN u USING (a)", "SELECT count(*) AS n FROM t"):
         with pytest.raises(fill_task.LostRace, match="a file is gone"):
             made(sql, state, 2)
+
+
+def test_a_share_of_a_file_has_some_of_its_row_groups(tmp_path: Path) -> None:
+    fields = [pa.field("id", pa.int32(), metadata={"PARQUET:field_id": "1"})]
+    rows = pa.table([pa.array(range(10), pa.int32())], schema=pa.schema(fields))
+    pq.write_table(rows, tmp_path / "a.parquet", row_group_size=3)
+    files = Files(Wanted(()), [f"file://{tmp_path}/a.parquet"], home=f"file://{tmp_path}")
+    found = [
+        [one["id"].to_pylist() for one in base_rows.every_row_in(files, {"id": 1}, [Column("id", INT)], own, 3)]
+        for own in range(3)
+    ]
+    assert found == [[[0, 1, 2], [9]], [[3, 4, 5]], [[6, 7, 8]]]

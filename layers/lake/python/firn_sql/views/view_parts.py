@@ -135,6 +135,9 @@ def parts_of(
         raise NotInParts(text) from None
     inputs = (one for one in operators(root) if isinstance(one, Scan))
     each = tuple(replace(found[one.source], source=sources[one.source]) for one in inputs)
+    for one in each:
+        if one.by and not parting.is_numbered(one):
+            raise NotInParts(f"DuckDB has no hash of something that rows of {one.source} are told apart by")
     return Parts(replace(plan, root=root), each, sums)
 
 
@@ -163,6 +166,14 @@ class _Parting:
         self._connection = connection
         self._is_small = is_small
         self._kinds: dict[tuple[int, str], str] = {}
+
+    def is_numbered(self, one: Input) -> bool:
+        """Whether DuckDB gives its rows numbers."""
+        try:
+            self._connection.sql(f"SELECT {one.number} FROM ({self._run.rows_of(one.scan)})")
+        except duckdb.Error:
+            return False
+        return True
 
     def sums(self) -> tuple[_Found, Mapping[str, str] | None]:
         """Inputs of a plan that is kept as sums, and Parts.sums. A join may already bring groups together, and then
