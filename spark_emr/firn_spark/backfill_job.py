@@ -167,7 +167,7 @@ class _Backfill:
         if rule.snapshot_reads == "ignore":
             raise ConfigError(f"the rule of {source} says `snapshot_reads: ignore`, so all would be left out")
         found = Tables(self._spark).load(name)
-        columns: dict[str, Type] = {column.name: column.type for column in found.state.columns()[0]} if found else {}
+        columns: dict[str, Type] = {column.name: column.type for column in found.state.columns[0]} if found else {}
         columns |= {column.name: column.type for column in declared_columns(rule, self._settings)}
         for new, old in rule.renames.items():
             if new in columns:

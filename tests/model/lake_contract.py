@@ -183,7 +183,7 @@ def a_dead_letter_gives_no_column_another_type_and_makes_none(stream: Stream) ->
     stream.land(*bad, event("u", 20, {"id": 1, "v": 2}))
     state = stream.ground.lake.state(ORDERS)
     assert state is not None
-    assert {column.name: str(column.type) for column in state.columns()[0]} == {"id": "int53", "v": "int53"}
+    assert {column.name: str(column.type) for column in state.columns[0]} == {"id": "int53", "v": "int53"}
     assert stream.values() == [(1, 2)]
     stream.land(event("u", 40, {"id": 1, "v": "text"}))
     assert stream.values() == [(1, "text")]

@@ -122,7 +122,7 @@ def after(plan: Planned) -> TableState:
 
 
 def types_in(state: TableState | None) -> tuple[dict[str, str], Mapping[str, str]]:
-    found = state.columns()[0] if state else ()
+    found = state.columns[0] if state else ()
     return {column.name: str(column.type) for column in found}, state.inferred if state else {}
 
 

@@ -1,7 +1,6 @@
 """Rows of a table as they are in one snapshot, found without Spark: Iceberg plans the files, pyarrow reads them."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar, cast
@@ -20,6 +19,7 @@ from firn_spark.files.key_conditions import between, in_any, named_in
 from firn_spark.files.key_intervals import intervals_of
 from firn_spark.files.row_group import RowGroup
 from firn_spark.not_eligible import ForeignFiles, Unfit, first_of
+from firn_spark.parallel import each_of
 from firn_spark.tables import deletes
 from firn_spark.tables.deletes import DeleteFile
 from firn_spark.tables.evolve import Table
@@ -247,8 +247,7 @@ def each(files: Files, one: Callable[[pq.ParquetFile, str, pa.Array], T]) -> lis
         except pa.ArrowException as error:
             return readable_files.other(error, [path])
 
-    with ThreadPoolExecutor(objects.at_once) as pool:
-        found = list(pool.map(read, gone))
+    found = each_of(read, gone, objects.at_once)
     if foreign := [each for each in found if isinstance(each, ForeignFiles)]:
         raise first_of(foreign)
     return cast("list[T]", found)

@@ -80,7 +80,7 @@ class Table:
 
     def columns(self) -> tuple[tuple[Column, ...], frozenset[str]]:
         """As TableState says."""
-        return self.state.columns()
+        return self.state.columns
 
     @property
     def partitions(self) -> Mapping[str, str]:

@@ -18,7 +18,7 @@ from firn.tables.table_state import TableState, parse
 from firn_spark.tables.java import java_class, text_of
 
 MOST_SNAPSHOTS: Final = 5_000  # some 3 KB each in memory
-_COLUMNS: Final = 1_000  # characters of columns and properties that take as much
+_COLUMNS: Final = 500  # characters of columns and properties that take as much, with what is made of them
 
 _ICEBERG: Final = "org.apache.iceberg"
 _UNIQUE: Final = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(\.gz)?\.metadata\.json$")

@@ -6,6 +6,7 @@ import random
 import uuid
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from firn_spark.driver import small_files
 from firn_spark.driver.range import ALONE
 from firn_spark.files import row_lookup
 from firn_spark.slices import slice_engine
+from firn_spark.tables.evolve import Tables
+from firn_spark.tables.locations import data_folder
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event
 from tests.integration.spark.test_specification import history
@@ -260,6 +263,11 @@ def test_a_small_commit_runs_no_spark_job(spark: SparkSession, tmp_path: Path) -
     assert lake.commit(n) == 0
     assert lake.line("lake.t")["way"] == {"lookup": "driver", "by": "columns"}
     assert lake.spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs() == before
+    table = Tables(lake.spark).load(TableName.parse("lake.t"))
+    assert table is not None
+    assert f"{data_folder(table.state)}/x" == table.java.locationProvider().newDataLocation("x"), "as Iceberg has it"
+    elsewhere = {"write.data.path": f"{table.state.location}/elsewhere"}
+    assert data_folder(replace(table.state, properties=elsewhere)) is None, "only Iceberg can tell"
 
 
 def test_a_file_that_is_gone_before_it_is_looked_into_is_looked_for_again(

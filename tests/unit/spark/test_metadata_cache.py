@@ -98,6 +98,20 @@ def test_what_differs_in_anything_is_another_version(parsed: list[Metadata], oth
     assert parsed == [Metadata(), now]
 
 
+@pytest.mark.parametrize("end", [".metadata.json", ".gz.metadata.json"])
+def test_a_name_that_nothing_gets_twice_is_enough(parsed: list[Metadata], end: str) -> None:
+    """Each question is a call into the JVM, and a commit asks seven times."""
+
+    class Named(Metadata):
+        def uuid(self) -> str:
+            raise AssertionError("not asked")
+
+    cache, name = MetadataCache(), f"l/metadata/00003-0f4c6b8e-1c2d-4e5f-8a9b-0123456789ab{end}"
+    assert cache.state_of(SPARK, Java(Named(name))) is cache.state_of(SPARK, Java(Named(name)))
+    assert cache.state_of(SPARK, Java(Named(name.replace("00003-0", "00004-1"), snapshots=5))).progress("s") == 5
+    assert len(parsed) == 2
+
+
 def test_what_is_stored_nowhere_is_not_kept(parsed: list[Metadata]) -> None:
     cache, java = MetadataCache(), Java(Metadata(place=None))
     assert cache.state_of(SPARK, java) == cache.state_of(SPARK, java)

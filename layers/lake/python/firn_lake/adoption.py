@@ -78,7 +78,7 @@ def _owned(table: "Table", name: str) -> Iterator[str]:
 
 
 def _key(state: TableState, key: Sequence[str]) -> Iterator[str]:
-    columns, unknown = state.columns()
+    columns, unknown = state.columns
     kinds = {column.name: column.type for column in columns}
     for one in key:
         if one in unknown or (one in kinds and kinds[one].nested):
@@ -127,7 +127,7 @@ def _rows(key: Sequence[str], nulls: int, doubled: int) -> Iterator[str]:
 
 
 def _beware(table: "Table", state: TableState) -> Iterator[str]:
-    _, unknown = state.columns()
+    _, unknown = state.columns
     kept = sorted(unknown)[:_NAMED]
     if kept:
         yield f"columns that no change can fill: {', '.join(kept)}; old rows keep theirs, new ones have null"

@@ -260,7 +260,7 @@ class TableLog:
         if plan.mode != mode or (not plan.key and self.state.key() is None and target.rule.keyed):
             raise KeyChanged("firn.yaml does not name the key that its rows have")
         # As the table is: what firn.yaml wants of its columns by now may not be committed yet.
-        there = {column.name: storable(column.type) for column in self.state.renamed(plan.due).columns()[0]}
+        there = {column.name: storable(column.type) for column in self.state.renamed(plan.due).columns[0]}
         columns = tuple(replace(one, type=there[one.name]) for one in plan.columns.columns if one.name in there)
         schemas, bad_schemas = self._facts.schemas, self._facts.bad_schemas
         decoding = replace(plan.decoding, columns=columns, schemas=schemas, bad_schemas=bad_schemas)

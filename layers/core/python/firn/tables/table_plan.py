@@ -77,7 +77,7 @@ def planned(
     due = renames.due(field["name"] for field in state.fields) if state else {}
     state = state.renamed(due) if state else None
     required = key if mode.keyed else ()
-    existing, unwritable = state.columns() if state else ((), frozenset[str]())
+    existing, unwritable = state.columns if state else ((), frozenset[str]())
     fixed = state.fixed() if state else frozenset[str]()
     declared = renames.named(target.declared(settings))
     _check_filled(state, mode, declared, unwritable.difference(required))

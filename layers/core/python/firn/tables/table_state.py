@@ -118,19 +118,13 @@ class TableState:
         """Rows in data files, deleted ones included; 0 where no snapshot tells."""
         return int(self.ancestry[0].get("total-records", 0)) if self.ancestry else 0
 
+    @cached_property  # a commit asks some six times
     def columns(self) -> tuple[tuple[Column, ...], frozenset[str]]:
         """The source's columns, and the names of those whose type Firn has no word for. Metadata columns left out."""
-        return self._columns
-
-    @cached_property
-    def _columns(self) -> tuple[tuple[Column, ...], frozenset[str]]:
-        """A commit asks some six times, and to make them takes longer than most of what is done with them."""
-        fields = [field for field in self.fields if field["name"] not in METADATA]
-        known = [self._column(field) for field in fields]
-        unknown = frozenset(field["name"] for field, column in zip(fields, known, strict=True) if column is None)
-        columns = [column for column in known if column is not None]
-        inferred = self.inferred
-        as_seen = [replace(c, type=INFERRED.get(inferred.get(c.name, ""), c.type)) for c in columns]
+        known = {field["name"]: self._column(field) for field in self.fields if field["name"] not in METADATA}
+        unknown = frozenset(name for name, column in known.items() if column is None)
+        columns = [column for column in known.values() if column is not None]
+        as_seen = [replace(c, type=INFERRED.get(self.inferred.get(c.name, ""), c.type)) for c in columns]
         stored = zip(columns, as_seen, strict=True)
         return tuple(seen if storable(seen.type) == column.type else column for column, seen in stored), unknown
 
@@ -152,7 +146,7 @@ class TableState:
             return tuple(json.loads(self.properties[SOURCES]))
         return (None, *filter(None, self.properties.get(_MADE_BY, "").split(", ")))
 
-    @property
+    @cached_property
     def inferred(self) -> Mapping[str, str]:
         """Columns of which inference has seen only what is double once a fraction is among it, with what that was
         (changes.types.INFERRED)."""
