@@ -87,7 +87,7 @@ class TestFile(pytest.Item):
     @classmethod
     def of(cls, file: pytest.Collector) -> "TestFile":
         """In place of the file."""
-        later: TestFile = cls.from_parent(file.parent, name=file.name, nodeid=file.nodeid)
+        later: TestFile = cls.from_parent(file.parent, name=file.name, path=file.path, nodeid=file.nodeid)
         later.made_of = file
         return later
 
