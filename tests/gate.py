@@ -119,7 +119,7 @@ class TestFile(pytest.Item):
         self._id = own
 
 
-def tests_in(place: Path, session: pytest.Session) -> list[pytest.Item]:
+def made_in(place: Path, session: pytest.Session) -> list[pytest.Item]:
     """All tests of a file, or of the files below a folder, which are made if they were not yet."""
     found = (item for item in session.items if item.path.is_relative_to(place))
     return [test for item in found for test in (item.tests if isinstance(item, TestFile) else [item])]
