@@ -97,12 +97,15 @@ class TestFile(pytest.Item):
 
     @cached_property
     def tests(self) -> list[pytest.Item]:
-        """Makes them. Nothing of that becomes garbage, so none is looked for meanwhile."""
+        """Makes them. Nothing of that becomes garbage, so none is looked for meanwhile, nor in it later; it is in what
+        the files before have left."""
+        gc.collect()
         gc.disable()
         try:
             made = list(self.session.genitems(self.made_of))
             self.config.hook.pytest_collection_modifyitems(session=self.session, config=self.config, items=made)
         finally:
+            gc.freeze()
             gc.enable()
         return made
 
