@@ -58,7 +58,7 @@ docs: setup-docs  ## the documentation site into build/site/html, its links chec
 	@PYTHONDONTWRITEBYTECODE=1 $(BIN)/python -m infra.site
 
 test: setup-tests  ## all tests
-	@$(BIN)/python -m pytest -n 4 --dist loadscope tests/unit tests/property tests/model tests/faults tests/attacks tests/mutants \
+	@$(BIN)/python -m pytest -n 4 --dist loadscope -o console_output_style=classic tests/unit tests/property tests/model tests/faults tests/attacks tests/mutants \
 	  tests/integration tests/e2e
 
 test-unit: setup  ## pure and fast: no network, no JVM

@@ -9,16 +9,14 @@ import sqlite3
 import sys
 from collections.abc import Callable, Generator, Iterator
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
 
 import pytest
-from _pytest.assertion import rewrite
 from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
-from xdist.workermanage import WorkerController
 
+from tests.gate import STACKS, InOrder, TestFile, draw_the_same_constants, tell_less
 from tests.soak import in_turn
 
 settings.register_profile(
@@ -26,6 +24,9 @@ settings.register_profile(
 )
 settings.register_profile("soak", settings.get_profile("firn"), derandomize=False, max_examples=5_000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "firn"))
+
+
+_SHARED: set[str] = set()
 
 
 @pytest.fixture(autouse=True)
@@ -48,10 +49,16 @@ def models_of_aws_are_read_once() -> Iterator[None]:
 
 
 def pytest_collection_finish() -> None:
+    """Before the first test."""
+    _share_what_is_frozen()
+
+
+def _share_what_is_frozen() -> None:
     """What a table's metadata are made of is frozen, and PyIceberg copies it through and through whenever a step of a
     commit looks at it: most of what a commit costs. In pytest's own process it is shared, until the next step; all
     processes that tests start copy it. Nor does SQLite wait for the disk there: who is killed loses nothing by that."""
-    if "pyiceberg.table" in sys.modules:
+    if "pyiceberg.table" in sys.modules and "pyiceberg.table" not in _SHARED:
+        _SHARED.add("pyiceberg.table")
         from pyiceberg.partitioning import PartitionSpec
         from pyiceberg.schema import Schema
         from pyiceberg.table import Transaction
@@ -63,7 +70,8 @@ def pytest_collection_finish() -> None:
             assert frozen.model_config["frozen"]
             frozen.__deepcopy__ = lambda self, _memo=None: self  # type: ignore[method-assign,assignment,misc]
         Transaction.table_metadata = property(partial(_made_once, Transaction.table_metadata.fget))  # type: ignore[method-assign,assignment]
-    if "sqlalchemy" in sys.modules:
+    if "sqlalchemy" in sys.modules and "sqlalchemy" not in _SHARED:
+        _SHARED.add("sqlalchemy")
         from sqlalchemy import Engine, event
 
         event.listen(Engine, "connect", _wait_for_no_disk)
@@ -83,87 +91,50 @@ def _wait_for_no_disk(connection: object, _record: object) -> None:
         connection.execute("PRAGMA synchronous = OFF").close()
 
 
-# They start stacks, whose functions and jobs are processes of their own, out of one package that they share: they run
-# one after the other, in one process of pytest and always in the same order. The deployment waits for most of its time,
-# and has a process of its own.
-_DEPLOYMENT = "tests/e2e/test_deploy_local.py"
-_STACKS = ("tests/integration/stack", "tests/e2e", "tests/integration/spark/test_packaged_job.py")
-# Two processes of pytest take the files of Spark, with a JVM each that lives as long as they do, and one takes what
-# needs none. First what takes longest, so that the small files at the end keep all processes busy.
-_SPARK = ("tests/integration/spark", "tests/attacks")
-_JVMS = 2
-_ORDER = (
-    "stacks",
-    _DEPLOYMENT,
-    "tests/integration",
-    "tests/attacks/test_events",
-    "tests/attacks/test_bodies",
-    "tests/attacks/test_names",
-    "tests/attacks/test_wrong_events",
-    "tests/attacks",
-    "tests/mutants",
-    "tests/faults",
-    "tests/model",
-    "tests/property",
-)
-
-
 _NICE = os.getpriority(os.PRIO_PROCESS, 0) + 5
-
-
-class _InOrder(LoadScopeScheduling):
-    """`--dist loadscope`, where a group, and otherwise a file, stays in one process."""
-
-    def __init__(self, config: pytest.Config, log: Producer) -> None:
-        super().__init__(config, log)
-        self._with_jvm: set[WorkerController] = set()
-
-    def _split_scope(self, nodeid: str) -> str:
-        if nodeid.startswith(_STACKS) and not nodeid.startswith(_DEPLOYMENT):
-            return "stacks"
-        return nodeid.partition("::")[0]
-
-    def _assign_work_unit(self, node: WorkerController) -> None:
-        enough = node not in self._with_jvm and len(self._with_jvm) >= _JVMS
-
-        def turn(scope: str) -> tuple[bool, int]:
-            place = next((n for n, one in enumerate(_ORDER) if scope.startswith(one)), len(_ORDER))
-            return enough and scope.startswith(_SPARK), place
-
-        scope = min(self.workqueue, key=turn)
-        if scope.startswith(_SPARK):
-            self._with_jvm.add(node)
-        self.workqueue.move_to_end(scope, last=False)
-        super()._assign_work_unit(node)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """The stacks come first: what runs in their process waits for them, and the others have no such queue."""
-    if "PYTEST_XDIST_WORKER" in os.environ and not item.nodeid.startswith(_STACKS):
+    if "PYTEST_XDIST_WORKER" in os.environ and not item.nodeid.startswith(STACKS):
         os.setpriority(os.PRIO_PROCESS, 0, _NICE)
 
 
-def _compile_share(config: pytest.Config) -> None:
-    """In a fresh checkout all processes would rewrite and compile all files of tests, side by side. So each does its
-    share of them first, where pytest keeps them, and finds those of the others there."""
-    worker = os.environ.get("PYTEST_XDIST_WORKER")
-    if worker is None or sys.dont_write_bytecode:
-        return
-    processes = int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
-    files = sorted(Path(__file__).parent.rglob("test_*.py"))
-    for file in files[int(worker.removeprefix("gw")) % processes :: processes]:
-        kept = rewrite.get_cache_dir(file) / f"{file.stem}{rewrite.PYC_TAIL}"
-        if not kept.exists() and rewrite.try_makedirs(kept.parent):
-            source, code = rewrite._rewrite_test(file, config)
-            rewrite._write_pyc(config.stash[rewrite.assertstate_key], code, source, kept)
+def _takes_files(config: pytest.Config) -> bool:
+    """Whether this is a process of the gate, which takes the files of tests one by one. A test that is named, or words
+    of names, are looked for by pytest."""
+    chosen = config.option.keyword or config.option.markexpr or any("::" in one for one in config.args)
+    return "PYTEST_XDIST_WORKER" in os.environ and not chosen
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """In a process of the gate."""
+    if _takes_files(session.config):
+        draw_the_same_constants()
+        tell_less(session.config.pluginmanager.get_plugins())
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
-    """Nine thousand tests are made, and none is thrown away: to look for some takes as long as to make them. Nor is it
+def pytest_collect_file(parent: pytest.Collector) -> Generator[None, list[pytest.Collector], list[Any]]:
+    """In a process of the gate a file's tests are made when its turn has come."""
+    found = yield
+    return [TestFile.of(file) for file in found] if _takes_files(parent.config) else found
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Its turn has come."""
+    if not isinstance(item, TestFile):
+        return None
+    item.run_all(nextitem, before=_share_what_is_frozen)
+    return True
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Thousands of tests are made, and none is thrown away: to look for some takes as long as to make them. Nor is it
     done later, while the tests run."""
     gc.disable()
-    _compile_share(session.config)
     try:
         return (yield)
     finally:
@@ -181,4 +152,4 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
     """What `-n 4 --dist loadscope` runs where."""
-    return _InOrder(config, log)
+    return InOrder(config, log)

@@ -158,12 +158,18 @@ def run(step: str, *command: str, seconds: int | None = None) -> None:
 
 
 def environment(
-    folder: Path, lock: Path, *, project: bool = False, tool: bool = False, python: str | None = None
+    folder: Path,
+    lock: Path,
+    *,
+    project: bool = False,
+    tool: bool = False,
+    compiled: bool = False,
+    python: str | None = None,
 ) -> bool:
     """Make `folder` hold exactly what `lock` says, for `python` or this one. True if there was something to do.
 
-    `tool`: little of what it holds is ever loaded, and Python compiles that when it is. It makes way for the project's
-    own environment, after which the longest work follows (the jars, the archive of Spark's classes).
+    `compiled`: all at once. Of the others little is ever loaded, and Python compiles that when it is. A `tool` makes
+    way for the project's own environment, after which the longest work follows (the jars, the archive of classes).
     """
     stamp_file = folder / ".firn-setup"
     stamp = stamp_of(lock, ROOT / "pyproject.toml", python=python or sys.version)
@@ -175,7 +181,7 @@ def environment(
         else:
             run(f"make {folder.name}", python, "-m", "venv", "--clear", str(folder))
     pip = (str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-    first, options = (("nice", "-n", "10"), ("--no-compile",)) if tool else ((), ())
+    first, options = ("nice", "-n", "10") if tool else (), () if compiled else ("--no-compile",)
     # Nothing but what the lock names, and each by its hash: it names all, so that there is nothing to find out.
     step = f"install {lock.name} into {folder.name}"
     run(step, *first, *pip, *options, "--require-hashes", "--no-deps", "-r", str(lock))
@@ -371,7 +377,7 @@ def main() -> None:
         server = python_of("3.13", "FIRN_PYTHON_LOCALSTACK")
         lock = ROOT / "infra/setup/localstack.lock"
         # Compiled: it has a minute to start, on a machine that may be busy.
-        steps.append(lambda: environment(LOCALSTACK_VENV, lock, python=server))
+        steps.append(lambda: environment(LOCALSTACK_VENV, lock, compiled=True, python=server))
     if "--sam" in wanted or ("--tests" in wanted and not without):
         steps.append(sam)
     if "--checkov" in wanted:

@@ -29,7 +29,7 @@ def lakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lakes]:
     process.close()
 
 
-@few_cases(40)
+@few_cases(24)
 @pytest.mark.parametrize("sql", TRICKS)
 def test_sql_is_told_what_one_table_tells(lakes: Lakes, sql: str) -> None:
     sql = sql.replace("{warehouse}", f"{lakes.folder}/whole/warehouse")

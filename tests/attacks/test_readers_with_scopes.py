@@ -187,7 +187,7 @@ TRICKS: Final = [
 ]  # fmt: skip
 
 
-@few_cases(60)
+@few_cases(36)
 @pytest.mark.parametrize("sql", TRICKS)
 def test_sql_is_told_what_a_lake_of_that_part_alone_tells(lakes: Lakes, sql: str) -> None:
     sql = sql.replace("{warehouse}", f"{lakes.folder}/whole/warehouse")

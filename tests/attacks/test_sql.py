@@ -126,7 +126,7 @@ def function(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Function]:
     started.runner.close()
 
 
-@few_cases(5)
+@few_cases(3)
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=list(ATTACKS))
 def test_a_query_ends_within_its_limits_with_its_status(function: Function, attack: Attack) -> None:
     function.warm()

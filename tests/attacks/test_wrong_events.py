@@ -53,7 +53,7 @@ def test_an_event_is_the_same_whatever_comes_beside_it(envelope: str) -> None:
 CONNECTORS: Final = ("mysql", "sqlserver", "oracle", "mongodb", "db2", "vitess", "spanner")
 
 
-@few_cases(3)
+@few_cases(2)
 @pytest.mark.parametrize(
     ("envelope", "connector"), [*((name, None) for name in ENVELOPES), *(("debezium", name) for name in CONNECTORS)]
 )

@@ -32,6 +32,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from firn_deploy import sam
 from firn_local.environment import RUNTIME_PYTHON, TEMPLATE
 from infra.package import job
+from tests.gate import made_in
 from tests.soak import LONG
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -197,7 +198,7 @@ class Sharing:
 
 def _users(request: pytest.FixtureRequest) -> list[pytest.Function]:
     """The tests that ask for `shared` below: elsewhere the name means something else."""
-    mine = (item for item in request.session.items if item.path.is_relative_to(Path(__file__).parent))
+    mine = made_in(Path(__file__).parent, request.session)
     return [item for item in mine if isinstance(item, pytest.Function) and "shared" in item.fixturenames]
 
 

@@ -20,6 +20,7 @@ from tests.e2e import test_corpus_over_http as ordered_corpora
 from tests.e2e.conftest import Stack
 from tests.e2e.killing import audited, dispatch, kill_job
 from tests.e2e.shuffling import KEYLESS, NO_TIME, PGBENCH, Request, corpus, deliver, keyless_rows, shuffled
+from tests.gate import made_in
 from tests.soak import LONG, long_only, seeds
 
 pytestmark = pytest.mark.spark
@@ -72,8 +73,8 @@ def landed(request: pytest.FixtureRequest, stack: Stack) -> Mapping[str, str]:
     """The chosen runs, two at a time. -> stream to the moment of its kill, or to what went wrong."""
     chosen = [
         (item.callspec.params["about"], item.callspec.params["seed"])
-        for item in request.session.items
-        if isinstance(item, pytest.Function) and item.module is request.module
+        for item in made_in(request.path, request.session)
+        if isinstance(item, pytest.Function)
     ]
     for about, name in ORDERED:
         if about not in {wanted for wanted, _ in chosen}:

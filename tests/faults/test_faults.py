@@ -29,7 +29,7 @@ AT_READS: Final = ("refused", "dies before")
 EVERY: Final = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 
 
-@few_cases(50)
+@few_cases(34)
 @pytest.mark.parametrize("lasting", LASTING, ids=lambda value: value or "once")
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)

@@ -62,7 +62,7 @@ def test_in_order_the_tables_are_the_sources(recording: str, auto: bool) -> None
     check(lake, recording)
 
 
-@pytest.mark.parametrize("seed", seeds(2, 60))
+@pytest.mark.parametrize("seed", seeds(1, 60))
 @pytest.mark.parametrize("recording", [one for one in RECORDINGS if not one.startswith("canal")])
 def test_in_any_order_doubled_and_split_the_tables_are_the_sources(recording: str, seed: int) -> None:
     envelope, rules, _, _ = RECORDINGS[recording]

@@ -106,7 +106,7 @@ NOT_TRUNCATED = {
 }
 
 
-@few_cases(3)
+@few_cases(2)
 @pytest.mark.parametrize("name", ENCODINGS)
 def test_written_by_other_settings_every_table_is_the_sources(name: str) -> None:
     encoding, declared, unsent = ENCODINGS[name]

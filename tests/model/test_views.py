@@ -81,7 +81,7 @@ def calls_of_a_job(streams: str) -> int:
     return len(gate.log) - before
 
 
-@few_cases(2)
+@few_cases(1)
 @pytest.mark.parametrize("streams", [TOGETHER, APART])
 @pytest.mark.parametrize("fault", ["dies before", "dies after", "lost after"])
 def test_a_job_may_die_at_each_call(streams: str, fault: Fault) -> None:
@@ -290,6 +290,7 @@ def test_a_twin_that_stood_still_takes_no_view_back() -> None:
     lakes.check_history()
 
 
+@few_cases(1)
 @pytest.mark.parametrize("streams", [TOGETHER, APART])
 def test_tables_and_a_log_that_are_begun_anew_reach_the_views_that_were_there(streams: str) -> None:
     lakes = settled(streams)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.gate import made_in
 from tests.mutants import (
     of_alerts,
     of_backfill,
@@ -68,7 +69,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copy]:
 def passing(request: pytest.FixtureRequest, copy: Copy) -> Baseline:
     """What the tests of the chosen mutants say without any mistake: one run for the quick ones, one for Spark's. In CI
     one test of each file, which shows that the copy has what they need: all of them are run there anyway."""
-    items: list[Any] = request.session.items
+    items: list[Any] = made_in(request.path, request.session)
     chosen = {item.callspec.params["mutant"] for item in items if "passing" in item.fixturenames}
     if not EVERY:
         chosen &= IN_GATE

@@ -26,7 +26,7 @@ from firn.commit.staged_changes import raw_columns
 from firn.log.batches import BatchMeta, write_batch
 from tests.property.test_codec import SETTINGS
 from tests.property.test_columnar import DECODERS, READ_SCHEMA, batches, columns, decodings, lines, raw_of
-from tests.soak import times
+from tests.soak import few_cases, times
 
 Staged = Mapping[str, Sequence[Any]]
 NO_DEAD: frozenset[int] = frozenset()
@@ -116,6 +116,7 @@ def test_what_is_odd_is_left_to_the_decoder_of_rows(what: str) -> None:
     assert plain == 0
 
 
+@few_cases(2)
 @pytest.mark.parametrize("file", ["plain", "schema", "flat", "cloudevents"])
 def test_every_corpus_in_every_encoding_is_the_same_both_ways(file: str) -> None:
     events = lines(f"{file}.ndjson.gz")

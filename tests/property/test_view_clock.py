@@ -81,7 +81,7 @@ def test_random_queries(query: tuple[str, Columns], state: State, changes: Any, 
     check_refresh(query[0], state, changes, KNOWN, moments)
 
 
-@few_cases(8)
+@few_cases(4)
 @pytest.mark.parametrize("sql", QUERIES)
 @given(state=STATES, changes=CHANGES, moments=MOMENTS)
 @example(state={"t": {}, "u": {}}, changes={"t": {}, "u": {}}, moments=(START, START + STEP))
@@ -96,6 +96,7 @@ def test_a_row_that_changes_while_time_passes_it_goes_once() -> None:
     check_refresh(QUERIES[0], state, changes, KNOWN, (START, START + STEP))
 
 
+@few_cases(2)
 @pytest.mark.parametrize("how", ["=", "<>", "IS DISTINCT FROM", "IN"])
 def test_what_equals_the_time_as_a_text_says_it_comes_and_goes(how: str) -> None:
     known = {"t": ("id INTEGER, a INTEGER, b VARCHAR", ("id",))}

@@ -108,7 +108,7 @@ MORE: Final = [
 ]  # fmt: skip
 
 
-@few_cases(12)
+@few_cases(6)
 @pytest.mark.parametrize("window", WHAT, ids=[one[0] for one in WHAT])
 @pytest.mark.parametrize("around", AROUND)
 @given(state=STATES)
@@ -126,7 +126,7 @@ def test_windows_are_what_a_query_without_them_says(window: Sequence[str], aroun
         assert bag(connection, f"SELECT {columns} FROM ({whole})") == bag(connection, before + around.format(same))
 
 
-@few_cases(12)
+@few_cases(6)
 @pytest.mark.parametrize("sql", [*(one.format(call) for call, _, _ in WHAT for one in AROUND), *MORE])
 @given(state=STATES, changes=CHANGES)
 @settings(max_examples=times(3, 500), deadline=None)

@@ -354,7 +354,7 @@ def test_a_plan_is_what_random_sql_says(query: tuple[str, Columns], state: State
     check_plan(sql, state)
 
 
-@few_cases(12)
+@few_cases(6)
 @pytest.mark.parametrize("sql", QUERIES)
 @given(state=STATES, changes=CHANGES)
 @settings(max_examples=times(4, 1000), deadline=None)
@@ -414,7 +414,7 @@ def check_ways(connection: duckdb.DuckDBPyConnection, found: Plan, tables: Mappi
         assert gone[1] <= gone[0], "no row is another one for the way"
 
 
-@few_cases(12)
+@few_cases(6)
 @pytest.mark.parametrize("sql", [one for one in QUERIES if "arg_max" not in one and "row_number" not in one])
 @given(state=STATES)
 @settings(max_examples=times(3, 300), deadline=None)

@@ -171,7 +171,7 @@ def tables() -> Iterator[Tables]:
         yield Tables(connection)
 
 
-@few_cases(5)
+@few_cases(2)
 @pytest.mark.parametrize("number", QUERIES)
 def test_a_query_of_tpch(number: int, tables: Tables) -> None:
     connection = tables.connection

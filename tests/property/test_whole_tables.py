@@ -18,7 +18,7 @@ from firn.config.sharding import Sharding
 from tests.property.random_shards import next_map
 from tests.row_conditions import conditions
 from tests.sharded_lake import ShardedLake
-from tests.soak import examples, times
+from tests.soak import examples, few_cases, times
 
 CONFIG = """
 streams:
@@ -175,6 +175,7 @@ SEEN = Counter[str]()
 EVERYTHING: dict[str, pa.Table] = {}
 
 
+@few_cases(2)
 @given(st.data())
 @settings(max_examples=min(examples(10, 80), 400), deadline=None)
 @pytest.mark.parametrize("way", WAYS)

@@ -101,7 +101,7 @@ def written(kind: str, text: str | None) -> str:
     return f"CONVERT(X'{text.encode().hex()}' USING utf8mb4)"
 
 
-@few_cases(7)
+@few_cases(4)
 @pytest.mark.parametrize("table", TYPES)
 def test_a_value_is_the_same_by_the_stream_and_by_a_backfill(
     server: MariaDb, address: str, tmp_path: Path, table: str
@@ -160,7 +160,7 @@ def test_what_the_connector_does_not_send_is_refused(server: MariaDb, address: s
         one.planned()
 
 
-@few_cases(6)
+@few_cases(3)
 @pytest.mark.parametrize(
     ("columns", "values"),
     [

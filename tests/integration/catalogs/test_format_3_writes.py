@@ -37,7 +37,7 @@ def ids(table: LakeTable, at: Any = None) -> list[int]:
     return sorted(row["id"] for row in table.read(as_of=at).pylist())
 
 
-@few_cases(2)
+@few_cases(1)
 def test_rows_refs_columns_rollback_and_expiry(ground: Ground, catalog: Catalog) -> None:
     table = made(catalog, "t")
     assert table.append(rows(1, 2), id="first") == table.append(rows(1, 2), id="first")
@@ -88,7 +88,7 @@ def test_of_two_writers_that_looked_at_one_snapshot_both_have_their_rows(ground:
     assert [(one.first_row_id, one.added_rows) for one in (first, second)] == [(0, 2), (2, 2)]
 
 
-@few_cases(2)
+@few_cases(1)
 def test_a_ref_that_moved_meanwhile_is_not_set_and_a_lost_answer_leaves_it_open(
     ground: Ground, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:

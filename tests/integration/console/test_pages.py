@@ -87,7 +87,7 @@ def walked(tab: Console, stand_in: StandIn) -> Iterator[Console]:
     assert tab.faults == []
 
 
-@few_cases(8)
+@few_cases(5)
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_shows_what_it_is_for_in_both_themes_on_a_phone_and_at_200_percent(walked: Console, name: str) -> None:
     console, (address, title, texts) = walked, PAGES[name]

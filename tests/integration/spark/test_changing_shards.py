@@ -40,7 +40,7 @@ from tests.integration.spark.test_shard_commits import CONFIG, KINDS, TENANTS, l
 from tests.integration.spark.test_shard_recoveries import held, resumed
 from tests.integration.spark.test_specification import change
 from tests.property.random_shards import next_map
-from tests.soak import LONG, SEED, few_cases
+from tests.soak import LONG, SEED, long_only
 
 pytestmark = pytest.mark.spark
 REST = "rest.orders"
@@ -111,8 +111,8 @@ def random_change(lake: Lake, dice: random.Random, events: Sequence[dict[str, An
     return False
 
 
-@few_cases(1)
-@pytest.mark.parametrize("seed", range(SEED, SEED + (24 if LONG else 2)))
+@long_only  # with homes that take turns: test_shards_in_homes.py
+@pytest.mark.parametrize("seed", range(SEED, SEED + 24))
 def test_every_cut_is_what_fold_places_under_its_map_whoever_dies(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:

@@ -35,7 +35,7 @@ class IcebergGround:
                 self._lake.catalog.drop_table((table.namespace, name))
 
 
-@few_cases(6)
+@few_cases(3)
 @HOMES
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_contract(case: Callable[[Stream], None], spark: SparkSession, tmp_path: Path, home: str) -> None:

@@ -269,7 +269,7 @@ def test_answers_lost_at_the_merge_lose_nothing(
     assert epochs_of(table, "spec") == list(range(1, 15))
 
 
-@few_cases(2)
+@few_cases(1)
 @pytest.mark.parametrize("error", [StorageUnavailable("away"), UnknownOutcome("no answer"), Died("killed")])
 @pytest.mark.parametrize("written", [False, True], ids=["before", "after"])
 def test_a_file_that_could_not_be_written_is_written_again_by_the_next_try(

@@ -147,7 +147,7 @@ def ground(tmp_path: Path) -> Iterator[Ground]:
     made.catalog.close()
 
 
-@few_cases(2)
+@few_cases(1)
 @pytest.mark.parametrize("tables", ["t", "abc"])
 @pytest.mark.parametrize(("seed", "events", "keys"), [(seed, 60, 5) for seed in range(times(3, 200, 5))])
 def test_any_history_cut_anywhere_gives_the_rows_of_the_specification(

@@ -142,7 +142,7 @@ def looks(table: LakeTable) -> Any:
     return read, told, list(table.columns()), len(table.iceberg.metadata.snapshots)
 
 
-@few_cases(6)
+@few_cases(4)
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_step_that_fails_leaves_the_table_before_or_after_the_change(

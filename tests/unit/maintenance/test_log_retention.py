@@ -157,7 +157,7 @@ def test_a_note_that_is_lost_or_broken_only_costs_a_second_look(stream: Stream) 
         assert sweep(stream.store, STREAM, late).upto == 3
 
 
-@few_cases(2)
+@few_cases(1)
 @pytest.mark.parametrize("fault", ["refused", "lost before", "lost after", "dies before", "dies after"])
 def test_whatever_fails_the_next_sweep_ends_it(fault: Fault, ground: Ground) -> None:
     """The n-th call fails, for n upward until a sweep in which nothing failed."""

@@ -31,7 +31,7 @@ from firn_spark.staged.packed import CHANGES
 from firn_sql import transform
 from firn_sql.feed_plan import plan_feeds
 from firn_sql.isolation import TooLarge
-from tests.soak import times
+from tests.soak import few_cases, times
 
 CONFIG = """
 streams:
@@ -86,6 +86,7 @@ def bounded(monkeypatch: pytest.MonkeyPatch, together: int, of_one: int = 10**9)
     monkeypatch.setattr(transform, "MOST_OF_ONE", of_one)
 
 
+@few_cases(2)
 @pytest.mark.parametrize("pipelines", [1, 2])
 @pytest.mark.parametrize("shared", [False, True])
 def test_in_parts_the_rows_are_those_of_one_run(monkeypatch: pytest.MonkeyPatch, pipelines: int, shared: bool) -> None:

@@ -164,6 +164,7 @@ def test_a_table_may_have_columns_of_the_names_that_conditions_have() -> None:
     )  # fmt: skip
 
 
+@few_cases(6)
 @pytest.mark.parametrize(
     ("sql", "by"),
     [
@@ -260,7 +261,7 @@ def test_groups_of_documents_in_lists_are_told_apart_as_texts() -> None:
     check("SELECT [CAST(j AS JSON)] AS d, sum(n) AS s FROM t GROUP BY d", {"t": (t, rows, rows[1:])})
 
 
-@few_cases(2)
+@few_cases(1)
 @pytest.mark.parametrize(
     "form",
     ["{0}", "[{0}]", "{{'a b': {0}, 'c''': 1}}", "[[{0}], NULL]", "map(['k'], [{0}])", "{{'x': [{{'y': {0}}}]}}"],
@@ -289,7 +290,7 @@ def test_a_union_reads_no_table_as_a_whole(files: list[tuple[str, ...]], sql: st
     assert files.count(("*",)) == 7, "what it is compared with alone: before, after, and by the whole query"
 
 
-@few_cases(2)
+@few_cases(1)
 @pytest.mark.parametrize("sql", [
     "SELECT s, count(*) AS k FROM (SELECT a, sum(x) AS s FROM t GROUP BY a) GROUP BY s",
     "SELECT DISTINCT s FROM (SELECT a, avg(x) AS s FROM t GROUP BY a)",
@@ -310,7 +311,7 @@ def test_groups_of_sums_of_floating_point_are_found_again(sql: str) -> None:
 NUMBERS = "SELECT id, code FROM t WHERE regexp_full_match(code, '[0-9]+')"
 
 
-@few_cases(2)
+@few_cases(1)
 @pytest.mark.parametrize("sql", [
     f"SELECT w.id, u.c FROM ({NUMBERS}) w JOIN u ON w.code = u.id",
     f"SELECT w.id, u.c FROM ({NUMBERS}) w FULL JOIN u ON w.code = u.id",
@@ -331,7 +332,7 @@ def test_a_text_that_the_query_leaves_out_is_compared_with_no_number(sql: str) -
         check(sql, {"t": (t, rows, change), "u": (u[0], u[1], u[1])})
 
 
-@few_cases(2)
+@few_cases(1)
 @pytest.mark.parametrize(
     ("condition", "column"),
     [
@@ -389,6 +390,7 @@ def test_what_time_changes_above_other_operators_is_told_apart(sql: str) -> None
             check(sql, {"t": (t, rows, after)}, (begun, begun + timedelta(hours=hours)))
 
 
+@few_cases(3)
 @pytest.mark.parametrize(
     "sql",
     [

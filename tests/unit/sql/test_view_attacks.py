@@ -163,7 +163,7 @@ def test_rows_that_join_by_values_of_two_types_are_found_however_a_text_is_writt
     check("SELECT t.id, u.id AS z FROM t LEFT JOIN u ON t.a = u.c", before, after)
 
 
-@few_cases(4)
+@few_cases(2)
 @pytest.mark.parametrize("join", ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN"])
 @pytest.mark.parametrize("sides", [("t", "u"), ("u", "t")])
 def test_several_texts_of_a_side_that_equal_one_number_of_the_other(join: str, sides: tuple[str, str]) -> None:
