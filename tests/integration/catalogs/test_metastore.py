@@ -86,7 +86,7 @@ def test_a_metastore_that_does_not_answer_is_a_passing_error_that_names_it(kind:
         began = time.monotonic()
         with pytest.raises(TransientError) as caught:
             opened(f"file://{tmp_path}", url, answer=0.3).list_namespaces()
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 10
         assert url in str(caught.value)
         with pytest.raises(UnknownOutcome if kind == "hanging" else TransientError) as caught:
             opened(f"file://{tmp_path}", url, answer=0.3).create_namespace("n")
