@@ -50,8 +50,8 @@ class Job:
             self.left.pop(0)()
 
 
-def sent(world: World, key: int, table: str = "orders") -> None:
-    world.source.insert(table, key)
+def sent(world: World, key: int) -> None:
+    world.source.insert("orders", key)
     world.post(world.parcel(world.source.log[-1:]))
 
 
@@ -96,25 +96,6 @@ def test_a_job_that_lingers_takes_what_a_writer_floods_a_part_at_a_time(monkeypa
     assert Job(world, started(world), more)() == 0
     found = epochs.read_many(world.disk, STREAM, epochs.numbers(world.disk, STREAM))
     assert [len(one.batches) for one in found] == [1, 1, 1]
-    assert all_committed(world.disk)
-
-
-def test_a_job_that_lingers_commits_the_tables_that_changed_first_by_themselves(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(epoch_limits, "TABLES_APART", 1)
-    world = World()
-
-    def more() -> None:
-        for key, table in ((2, "orders"), (3, "orders"), (1, "items"), (2, "items")):
-            sent(world, key, table)
-            world.now += timedelta(seconds=1)
-        world.now += timedelta(seconds=3)
-
-    assert Job(world, started(world), more)() == 0
-    found = epochs.read_many(world.disk, STREAM, epochs.numbers(world.disk, STREAM))
-    assert [(len(one.batches), len(one.tables)) for one in found] == [(1, 1), (2, 1), (2, 1)]
-    assert [one.waits != "" for one in found] == [False, True, False]
     assert all_committed(world.disk)
 
 

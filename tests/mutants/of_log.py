@@ -300,24 +300,10 @@ MUTANTS: Final = (
         ("tests/unit/config/test_epoch_limits.py::test_a_batch_larger_than_an_epoch_goes_alone",),
     ),
     Mutant(
-        "a round ends where many tables have changes on both sides",
-        "layers/core/python/firn/config/epoch_limits.py",
-        "and both * _IN_BOTH <= min(before, after)",
-        "and both <= min(before, after)",
-        ("tests/unit/config/test_epoch_limits.py::test_tables_that_are_on_both_sides_keep_a_round_together",),
-    ),
-    Mutant(
-        "a round of few tables is one of its own",
-        "layers/core/python/firn/config/epoch_limits.py",
-        "before >= TABLES_APART and",
-        "before and",
-        ("tests/unit/config/test_epoch_limits.py::test_few_tables_are_no_round_of_their_own",),
-    ),
-    Mutant(
         "a flush leaves what waits for another's sake",
         "layers/core/python/firn/dispatch/dispatcher.py",
-        "None if whole else self.terms.shares",
-        "self.terms.shares",
+        "None if whole else self.terms.per_writer",
+        "self.terms.per_writer",
         (
             "tests/unit/dispatch/test_dispatcher.py::"
             "test_of_several_writers_one_epoch_is_sealed_at_a_time_and_a_flush_seals_all_there_is",
@@ -326,15 +312,15 @@ MUTANTS: Final = (
     Mutant(
         "a job that is up takes all that a writer floods at once",
         "layers/core/python/firn/commit/warm_job.py",
-        "shares = shares_of(stream.writers, policy.linger_seconds)",
-        "shares = shares_of((), policy.linger_seconds)",
+        "per_writer = limit_per_writer(stream.writers, policy.linger_seconds)",
+        "per_writer = limit_per_writer((), policy.linger_seconds)",
         ("tests/model/test_lingering.py::test_a_job_that_lingers_takes_what_a_writer_floods_a_part_at_a_time",),
     ),
     Mutant(
         "the schedule seals all that a writer floods at once",
         "layers/core/python/firn/dispatch/scheduled_rounds.py",
-        "shares = shares_of(stream.writers, stream.commit.linger_seconds)",
-        "shares = shares_of((), stream.commit.linger_seconds)",
+        "per_writer = limit_per_writer(stream.writers, stream.commit.linger_seconds)",
+        "per_writer = limit_per_writer((), stream.commit.linger_seconds)",
         (
             "tests/unit/functions/test_dispatch_function.py"
             "::test_a_writers_flood_is_shared_out_where_a_job_stays_for_the_rest[60s-1]",

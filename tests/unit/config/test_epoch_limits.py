@@ -1,16 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firn.config.epoch_limits import (
-    EVENTS_PER_WRITER,
-    GROWTH,
-    TABLES_APART,
-    Caps,
-    Shares,
-    apart,
-    shared_out,
-    shares_of,
-)
+from firn.config.epoch_limits import EVENTS_PER_WRITER, GROWTH, Caps, limit_per_writer, shared_out
 
 batches = st.lists(st.tuples(st.integers(1, 200), st.integers(0, 50)), max_size=60)
 CAPS = Caps(bytes=100, events=40)
@@ -103,49 +94,6 @@ def test_behind_a_batch_of_two_writers_that_waits_both_wait() -> None:
     assert shared_out([({"a"}, 60), ({"a", "b"}, 1), ({"b"}, 1), ({"c"}, 1)], 60) == [True, False, False, True]
 
 
-def test_epochs_are_shared_out_where_jobs_stay_and_among_writers_where_there_are_several() -> None:
-    assert shares_of({"a", "b"}, 60) == Shares(EVENTS_PER_WRITER)
-    assert shares_of({"a"}, 60) == shares_of((), 60) == Shares()
-    assert shares_of({"a", "b"}, 0) is None
-
-
-def tables(first: int, count: int = TABLES_APART, hot: int | None = None) -> set[str]:
-    """So many from the first on, and one that always changes."""
-    return {str(n) for n in (*range(first, first + count), *(() if hot is None else (hot,)))}
-
-
-def test_a_round_ends_where_hardly_any_table_has_changes_on_both_sides() -> None:
-    """Forty tables were active and then forty others, beside one that always is: first the one, then the others."""
-    old, new = [tables(n % 2 * 20, 20, -1) for n in range(9)], [tables(40 + n % 2 * 20, 20, -1) for n in range(9)]
-    assert apart(old + new) == 9
-    assert apart([*old, *new, *old]) == 27
-    assert apart(old) == 9
-
-
-@given(st.lists(st.frozensets(st.integers(0, 120).map(str), min_size=1), max_size=12))
-def test_the_parts_are_hardly_more_work_than_all(batches: list[frozenset[str]]) -> None:
-    count = apart(batches)
-    first, rest = frozenset[str]().union(*batches[:count]), frozenset[str]().union(*batches[count:])
-    assert count == len(batches) or (len(first) >= TABLES_APART and len(first & rest) * 4 <= min(len(first), len(rest)))
-    if batches:
-        assert count
-
-
-def test_few_tables_are_no_round_of_their_own() -> None:
-    assert apart([tables(0, TABLES_APART - 1), tables(100)]) == 2
-    assert apart([tables(0), tables(100)]) == 1
-
-
-def test_tables_that_are_on_both_sides_keep_a_round_together() -> None:
-    assert apart([tables(0), tables(4)]) == 2
-    assert apart([tables(0), tables(TABLES_APART - 8)]) == 1
-    assert apart([tables(0), tables(TABLES_APART - 9)]) == 2
-    # Few others beside those that go on: a heartbeat, and a table that has all of its changes here and there.
-    assert apart([tables(0), set(), {"0"}]) == 3
-
-
-def test_what_is_apart_is_told_of_what_goes_by_writers() -> None:
-    """Behind what waits for its writer's share nothing of the writer goes; of the others the oldest tables go."""
-    batches = [({"a"}, 5, tables(0)), ({"a"}, 5, tables(0)), ({"b"}, 1, tables(0)), ({"b"}, 1, tables(100))]
-    assert Shares(5).chosen(batches) == [True, False, True, False]
-    assert Shares().chosen(batches) == [True, True, True, False]
+def test_epochs_are_shared_out_in_streams_of_several_writers_whose_jobs_stay() -> None:
+    assert limit_per_writer({"a", "b"}, 60) == EVENTS_PER_WRITER
+    assert [limit_per_writer({"a"}, 60), limit_per_writer((), 60), limit_per_writer({"a", "b"}, 0)] == [None] * 3

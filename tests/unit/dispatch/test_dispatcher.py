@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from obstore.store import MemoryStore
 
-from firn.config.epoch_limits import Caps, Shares
+from firn.config.epoch_limits import Caps
 from firn.config.model import CommitPolicy
 from firn.dispatch.dispatcher import Dispatched, Terms, dispatch
 from firn.dispatch.retry_policy import MAX_PASSING
@@ -49,13 +49,13 @@ def test_of_several_writers_one_epoch_is_sealed_at_a_time_and_a_flush_seals_all_
         for _ in range(3):
             stage(store)
         return store, dispatch(
-            store, "shop", None, now=NOW + MINUTE, terms=Terms(CONFIG.sha, shares=Shares(1)), force=force
+            store, "shop", None, now=NOW + MINUTE, terms=Terms(CONFIG.sha, per_writer=1), force=force
         )
 
     store, done = sealed(force=False)
     assert (done.sealed, done.batches) == ((1,), 1)
     again = dispatch(
-        store, "shop", None, now=NOW + 2 * MINUTE, terms=Terms(CONFIG.sha, shares=Shares(1)), overlap=epochs.RECENT
+        store, "shop", None, now=NOW + 2 * MINUTE, terms=Terms(CONFIG.sha, per_writer=1), overlap=epochs.RECENT
     )
     assert (again.sealed, again.batches) == ((2,), 1)
     assert sealed(force=True)[1].batches == 3
@@ -65,7 +65,7 @@ def test_a_heartbeat_holds_up_no_change_that_fills_its_writers_part() -> None:
     store = MemoryStore()
     stage(store, table="filtered")
     stage(store)
-    done = dispatch(store, "shop", None, now=NOW + MINUTE, terms=Terms(CONFIG.sha, shares=Shares(1)))
+    done = dispatch(store, "shop", None, now=NOW + MINUTE, terms=Terms(CONFIG.sha, per_writer=1))
     assert (done.sealed, done.batches, done.events) == ((1,), 2, 1)
 
 
@@ -74,7 +74,7 @@ def test_what_waits_for_its_writers_sake_counts_for_the_size_at_which_a_stream_i
     for _ in range(3):
         stage(store)
     size = sum(one.bytes for one in epochs.candidates(store, "shop", NOW).batches)
-    terms = Terms(CONFIG.sha, CommitPolicy(every_seconds=3600, size_bytes=size), shares=Shares(1))
+    terms = Terms(CONFIG.sha, CommitPolicy(every_seconds=3600, size_bytes=size), per_writer=1)
     assert dispatch(store, "shop", None, now=NOW, terms=terms).sealed == (1,)
     assert dispatch(store, "shop", None, now=NOW, terms=terms).sealed == ()
 
@@ -86,7 +86,7 @@ def beaten(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
     def late(store: Store, stream: str, found: epochs.Candidates, **how: Any) -> epochs.Epoch | None:
         if lost[0] < times:
             lost[0] += 1
-            seal(store, stream, epochs.candidates(store, stream, NOW, shares=Shares(1)), **how)
+            seal(store, stream, epochs.candidates(store, stream, NOW, per_writer=1), **how)
         return seal(store, stream, found, **how)
 
     monkeypatch.setattr(epochs, "seal", late)

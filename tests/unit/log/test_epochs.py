@@ -9,9 +9,8 @@ import pytest
 from obstore.store import MemoryStore
 
 from firn.audit.batch_status import batch_status, status_for
-from firn.config.epoch_limits import TABLES_APART, Caps, Shares
+from firn.config.epoch_limits import Caps
 from firn.config.model import Auth, Config
-from firn.config.reader import parse
 from firn.config.writers import Writer
 from firn.ingest.accept import accept, accept_messages
 from firn.log import cuts, epochs, holds, layout
@@ -198,7 +197,7 @@ def test_an_epoch_holds_what_its_caps_allow_and_the_next_goes_on_from_there(
 def test_an_epoch_that_only_sets_the_number_hides_nothing_that_waits(now: datetime, stage: Callable[..., str]) -> None:
     store = MemoryStore()
     many = [stage(store, now + n * SECOND) for n in range(3)]
-    first = seal(store, now + MINUTE, shares=Shares(1))
+    first = seal(store, now + MINUTE, per_writer=1)
     assert first is not None
     assert first.waits == many[1]
     later = now + 3 * epochs.OVERLAP
@@ -219,7 +218,7 @@ def test_a_batch_that_waits_holds_back_those_who_sent_a_part_of_it_without_being
         store, config, "shop", [body(1), body(1)], tables=[None, None], writers=[busy, None], now=now, batch=both
     )
     after = accept(store, config, "shop", body(1), now=now + 2 * SECOND).batch_id
-    found = epochs.candidates(store, "shop", now + MINUTE, shares=Shares(5))
+    found = epochs.candidates(store, "shop", now + MINUTE, per_writer=5)
     assert ([one.id for one in found.batches], [one.id for one in found.waiting]) == ([first], [both, after])
 
 
@@ -246,7 +245,7 @@ def test_what_waits_for_its_writers_sake_is_found_however_far_later_epochs_reach
 
     many = [staged(now + n * SECOND, 5, busy) for n in range(3)]
     few = [staged(now + 9 * MINUTE, 1, quiet)]
-    shared: dict[str, Any] = {"shares": Shares(5), "overlap": epochs.RECENT}
+    shared: dict[str, Any] = {"per_writer": 5, "overlap": epochs.RECENT}
     found = epochs.candidates(store, "shop", now + 9 * MINUTE, **shared)
     assert ([one.id for one in found.batches], found.left) == ([many[0], *few], [])
     assert [one.id for one in found.waiting] == many[1:]
@@ -254,25 +253,6 @@ def test_what_waits_for_its_writers_sake_is_found_however_far_later_epochs_reach
     assert [epoch and [one.id for one in epoch.batches] for epoch in sealed] == [[many[0], *few], [many[1]], [many[2]]]
     assert [epoch and epoch.waits for epoch in sealed] == [many[1], many[2], ""]
     assert epochs.candidates(store, "shop", now + 30 * MINUTE, whole=True).batches == []
-
-
-def test_what_goes_to_others_tables_waits_for_the_next_round(
-    now: datetime, event: Callable[..., dict[str, Any]]
-) -> None:
-    store, rule = MemoryStore(), "public.orders_*: {to: 'shop.{table}', key: [id]}"
-    config = parse(f"streams: {{shop: {{envelope: debezium, tables: {{{rule}}}}}}}")
-
-    def staged(when: datetime, first: int) -> str:
-        events = [event(n, f"orders_{first + n}") for n in range(TABLES_APART)]
-        return accept(store, config, "shop", json.dumps(events).encode(), now=when).batch_id
-
-    old, new = [staged(now + n * SECOND, 0) for n in range(2)], [staged(now + MINUTE, 100)]
-    found = epochs.candidates(store, "shop", now + 2 * MINUTE, shares=Shares())
-    assert [one.id for one in found.batches] == old
-    assert ([one.id for one in found.waiting], found.left) == (new, [])
-    sealed = [seal(store, now + 2 * MINUTE, str(n), shares=Shares()) for n in range(2)]
-    assert [epoch and [one.id for one in epoch.batches] for epoch in sealed] == [old, new]
-    assert [one.id for one in epochs.candidates(store, "shop", now, whole=True).batches] == []
 
 
 def test_what_nobody_looked_into_is_left_too(

@@ -21,7 +21,7 @@ from firn.commit import job as commit
 from firn.commit.job import Log, Now
 from firn.commit.lake import Lake
 from firn.commit.view_turn import ViewTurn
-from firn.config.epoch_limits import shares_of
+from firn.config.epoch_limits import limit_per_writer
 from firn.config.model import Config, StreamConfig
 from firn.dispatch.dispatcher import OutdatedConfig, Terms, dispatch
 from firn.dispatch.schema_ranges import of_one_schema
@@ -203,8 +203,8 @@ class _Lingering:
 
     def _turn(self, config: Config, stream: StreamConfig) -> tuple[bool, int]:
         policy = replace(stream.commit, every_seconds=stream.commit.fresh_seconds)
-        shares = shares_of(stream.writers, policy.linger_seconds)
-        terms = Terms(config.sha, policy, stream.generation, sharded=shard_maps.sharded(stream), shares=shares)
+        per_writer = limit_per_writer(stream.writers, policy.linger_seconds)
+        terms = Terms(config.sha, policy, stream.generation, sharded=shard_maps.sharded(stream), per_writer=per_writer)
         now = self._clock.now()
         overlap = self._overlap(stream.name, now)
         done = dispatch(self._store, stream.name, None, now=now, terms=terms, tick=timedelta(), overlap=overlap)

@@ -8,7 +8,6 @@ an epoch holds.
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Final
 
 GROWTH: Final = 8
@@ -44,56 +43,10 @@ class Caps:
         return count
 
 
-TABLES_APART: Final = 32
-"""Tables that an epoch has at least, where it leaves out what goes to others: a round for fewer would be mostly what
-any round costs."""
-_IN_BOTH: Final = 4  # of so many tables of the part that has fewer, one may be in both parts: it is committed twice
-
-
-@dataclass(frozen=True)
-class Shares:
-    """How little an epoch holds, where a job is up that takes the rest at once: `per_writer` events of each of the
-    stream's writers, None for however many, and what goes to the tables of the oldest changes."""
-
-    per_writer: int | None = None
-
-    def chosen(self, batches: Sequence[tuple[Collection[str], int, Collection[str]]]) -> list[bool]:
-        """Which of the batches, each (its writers, its events, its tables) and the oldest first, go into the next
-        epoch: always one."""
-        mine = [True] * len(batches)
-        if self.per_writer is not None:
-            mine = shared_out([(writers, events) for writers, events, _ in batches], self.per_writer)
-        places = [place for place, one in enumerate(mine) if one]
-        goes = set(places[: apart([batches[place][2] for place in places])])
-        return [place in goes for place in range(len(batches))]
-
-
-def shares_of(writers: Collection[str], linger_seconds: int) -> Shares | None:
-    """Those of a stream with these writers; None where no job stays up for what is left. A writer's share counts where
-    there is somebody who would wait for another's."""
-    return Shares(EVENTS_PER_WRITER if len(writers) > 1 else None) if linger_seconds else None
-
-
-def apart(batches: Sequence[Collection[str]]) -> int:
-    """How many of the batches, each its tables and the oldest first, are one round's: up to where hardly any table has
-    changes on both sides, or all.
-
-    A commit costs by the table. So it is the same work in two rounds, and nothing in the first waits for the second;
-    nor do the changes that come meanwhile, for most of their tables are those of the second.
-    """
-    first, last = dict[str, int](), dict[str, int]()
-    for place, tables in enumerate(batches):
-        for table in tables:
-            first.setdefault(table, place)
-            last[table] = place
-    begin, end = Counter(first.values()), Counter(last.values())
-    begun = accumulate(begin[place] for place in range(len(batches)))
-    ended = accumulate(end[place] for place in range(len(batches)))
-    for count, (before, over) in enumerate(zip(begun, ended, strict=True), start=1):
-        both, after = before - over, len(first) - over
-        if before >= TABLES_APART and both * _IN_BOTH <= min(before, after) and after:
-            return count
-    return len(batches)
+def limit_per_writer(writers: Collection[str], linger_seconds: int) -> int | None:
+    """How many events of each of a stream's writers an epoch holds, None for however many: where a job stays up for
+    what is left, and there is somebody who would wait for another's."""
+    return EVENTS_PER_WRITER if len(writers) > 1 and linger_seconds else None
 
 
 def shared_out(batches: Sequence[tuple[Collection[str], int]], most: int) -> list[bool]:

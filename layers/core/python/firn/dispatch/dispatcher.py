@@ -13,7 +13,6 @@ from typing import Final
 
 import msgspec
 
-from firn.config.epoch_limits import Shares
 from firn.config.model import CommitPolicy, StreamConfig
 from firn.dispatch.retry_policy import Step, next_step
 from firn.dispatch.schema_ranges import of_one_schema
@@ -72,7 +71,7 @@ class Terms:
     together    the streams whose jobs commit this one's epochs too
     views       what its views read; None if its jobs refresh none
     sharded     the stream, if it has tables of several shards: its epochs name the versions of their maps
-    shares      what of all that waits is in an epoch, None for all of it (epoch_limits.shares_of)
+    per_writer  events of each writer in an epoch, None for however many (epoch_limits.limit_per_writer)
     """
 
     config: str
@@ -81,7 +80,7 @@ class Terms:
     together: Collection[str] = ()
     views: ViewSources | None = None
     sharded: StreamConfig | None = None
-    shares: Shares | None = None
+    per_writer: int | None = None
 
 
 def dispatch(
@@ -201,10 +200,10 @@ class _Sealer:
 
     def free(self, *, whole: bool = True) -> epochs.Candidates:
         """What no epoch has yet. `whole`: by the whole log, not its last hours."""
-        caps, shares = self.terms.policy.caps, None if whole else self.terms.shares
+        caps, per_writer = self.terms.policy.caps, None if whole else self.terms.per_writer
         return epochs.candidates(
             self.store, self.stream, self.now, above=self.committed, whole=whole, caps=caps, overlap=self.overlap,
-            shares=shares,
+            per_writer=per_writer,
         )  # fmt: skip
 
     def seal(self, found: epochs.Candidates) -> epochs.Epoch | None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from firn.config.epoch_limits import shares_of
+from firn.config.epoch_limits import limit_per_writer
 from firn.config.model import Config, StreamConfig
 from firn.dispatch.dispatcher import Dispatched, OutdatedConfig, Terms, dispatch
 from firn.errors import FirnError
@@ -91,8 +91,8 @@ def _leaving(store: Store, config: Config, stream: str) -> list[str]:
 def _terms(config: Config, stream: StreamConfig) -> Terms:
     views = sources_of(config, stream.name)
     together = config.sharing(stream.name)
-    shares = shares_of(stream.writers, stream.commit.linger_seconds)
-    return Terms(config.sha, stream.commit, stream.generation, together, views, shard_maps.sharded(stream), shares)
+    per_writer = limit_per_writer(stream.writers, stream.commit.linger_seconds)
+    return Terms(config.sha, stream.commit, stream.generation, together, views, shard_maps.sharded(stream), per_writer)
 
 
 def run(

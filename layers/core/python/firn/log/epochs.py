@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from firn.config.epoch_limits import Caps, Shares
+from firn.config.epoch_limits import Caps, shared_out
 from firn.log import holds, layout, pulls
 from firn.log.batches import FORMAT, BatchMeta, UnreadableBatch, read_meta
 from firn.log.store import Store, get_version, listing, put_if_absent, versions
@@ -46,8 +46,8 @@ class EpochBatch(msgspec.Struct, frozen=True, omit_defaults=True):
 class Epoch(msgspec.Struct, frozen=True, omit_defaults=True):
     """One sealed epoch, as stored. `config` is the sha it was sealed under; `tables` maps source table to rows;
     `shards` the rest of each sharded table to the version of its map that was the newest (log/shard_maps.py; 1 is left
-    out); `waits` is the oldest batch that was left to a later epoch, though it may be older than some of these
-    (epoch_limits.Shares)."""
+    out); `waits` is the oldest batch that was left to a later epoch, though it is older than some of these
+    (epoch_limits.shared_out)."""
 
     format: int
     stream: str
@@ -148,7 +148,7 @@ def read_back(store: Store, stream: str, last: int, keep: timedelta) -> list[Epo
 class Candidates(msgspec.Struct, frozen=True):
     """Staged and in no epoch yet, with the number that the next epoch would get. `left`: what that epoch can't hold;
     beyond MAX_BATCHES nobody has looked how many events there are, and they stand as none. `waiting`: what comes after
-    it for others' sake (epoch_limits.Shares), perhaps older than some of the epoch's."""
+    it for its writers' sake, older than some of the epoch's."""
 
     next_n: int
     batches: list[EpochBatch]
@@ -166,15 +166,15 @@ def candidates(
     whole: bool = False,
     caps: Caps = DEFAULT_CAPS,
     overlap: timedelta = OVERLAP,
-    shares: Shares | None = None,
+    per_writer: int | None = None,
 ) -> Candidates:
     """What `stream` has staged that no epoch covers, oldest first, at most MAX_BATCHES and what `caps` allow.
 
     Lists from an overlap before what the newest epoch holds (`whole`: everything, which also finds what a long-delayed
     retry put behind that floor; less than OVERLAP leaves what is late to those who look further back). The batches of a
-    quarantined epoch that was lifted are free again. `shares`: what of it goes first, None for all. The next number is
-    1 + the highest of the sealed epochs and `above` (the newest cut, if the epochs themselves have expired). Raises
-    StorageUnavailable.
+    quarantined epoch that was lifted are free again. `per_writer`: events of each writer, None for however many. The
+    next number is 1 + the highest of the sealed epochs and `above` (the newest cut, if the epochs themselves have
+    expired). Raises StorageUnavailable.
     """
     cases = holds.read_epochs(store, stream)
     lifted = [n for n, case in cases.items() if case.lift is not None]
@@ -200,7 +200,7 @@ def candidates(
     while looked < len(free) and not found:  # however many objects that nobody can read are the oldest
         found = _sealable(store, _read_metas(store, free[looked : looked + MAX_BATCHES]), free, covered)
         looked += MAX_BATCHES
-    found, waiting = _shared_out(found, shares)
+    found, waiting = _shared_out(found, per_writer)
     grown = caps.grown(sum(size for _, _, size in free), sum(batch.events for batch, _ in found))
     count = grown.fitting((batch.bytes, batch.events) for batch, _ in found)
     plans = [meta.plan for _, meta in found]
@@ -217,12 +217,12 @@ def candidates(
 
 
 def _shared_out(
-    found: list[tuple[EpochBatch, BatchMeta]], shares: Shares | None
+    found: list[tuple[EpochBatch, BatchMeta]], per_writer: int | None
 ) -> tuple[list[tuple[EpochBatch, BatchMeta]], list[EpochBatch]]:
     """What goes into the epoch, and what waits. A pull's batches, which come all or none, are not shared out."""
-    if shares is None or any(meta.plan is not None for _, meta in found):
+    if per_writer is None or any(meta.plan is not None for _, meta in found):
         return found, []
-    chosen = shares.chosen([(_senders(batch), batch.events, meta.tables) for batch, meta in found])
+    chosen = shared_out([(_senders(batch), batch.events) for batch, _ in found], per_writer)
     goes = [one for one, mine in zip(found, chosen, strict=True) if mine]
     return goes, [batch for (batch, _), mine in zip(found, chosen, strict=True) if not mine]
 
