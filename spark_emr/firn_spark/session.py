@@ -21,7 +21,7 @@ from firn.log.cloud_stores import (
     google_options,
     with_cloud_secrets,
 )
-from firn_spark import call_arguments, cloud_identity, local_files, versions
+from firn_spark import call_arguments, cloud_identity, forgotten_objects, local_files, versions
 from firn_spark.catalog_failover import answering
 
 CATALOG = "firn"
@@ -58,6 +58,7 @@ def build(catalog_uri: str, warehouse: str, conf: Mapping[str, str] | None = Non
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel(settings["spark.log.level"])
     call_arguments.ask_less(session)
+    forgotten_objects.forget_together(session)
     versions.check(session)
     versions.check_storage(session, warehouse)
     cloud_identity.sign_in(session, warehouse, environment)
